@@ -118,22 +118,24 @@ static trial open_trial(const bench_options *options, const group *g, const vari
 {
     trial t = {.device = bench_open(options->device, 1)};
     gpur_field fields[GPUR_FAST_DQN_FIELDS];
-    const gpur_run_envs envs = {.size = sizeof envs, .type = g->type, .options = g->options};
+    gpur_run_config all;
     gpur_replay_config replay;
     gpur_dqn_config learner;
     gpur_fast_dqn_config run;
+    bench_must(gpur_run_config_init(&all, sizeof all), "run");
+    all.type = g->type, all.env_options = g->options;
     bench_must(gpur_replay_config_init(&replay, sizeof replay), "replay");
     bench_must(gpur_dqn_config_init(&learner, sizeof learner), "learner");
     bench_must(gpur_fast_dqn_config_init(&run, sizeof run), "run");
     if (g->timed)
         timed_env_use(g->timed); /* counts its lanes from 0 */
-    bench_must(gpur_fast_dqn_preset(g->preset, &envs, fields, &replay, &learner, &run), "preset");
+    bench_must(gpur_fast_dqn_preset(g->preset, &all, fields, &replay, &learner, &run), "preset");
     learner.math = (int32_t)math;
     if (g->timed)
         timed_env_use(g->timed);
     replay.capacity = 20000;
     replay.min_size = PREPOPULATION / 2;
-    replay.seed = learner.seed = run.seed = seed;
+    replay.seed = learner.seed = all.seed = seed;
     learner.exploration = (gpur_schedule){.first = epsilon, .last = epsilon};
     learner.target_period = TARGET_PERIOD / TRAIN_PERIOD;
     run.num_envs = v->num_envs;
@@ -142,10 +144,10 @@ static trial open_trial(const bench_options *options, const group *g, const vari
     run.target_period = TARGET_PERIOD;
     run.train_period = TRAIN_PERIOD;
     run.prepopulation = PREPOPULATION;
-    run.eval_period = run.eval_episodes = 0;
+    all.eval_period = all.eval_episodes = 0;
     t.replay = bench_create(t.device, &replay);
     bench_must(gpur_dqn_create(t.replay, &learner, &t.learner), "learner");
-    bench_must(gpur_fast_dqn_create_with(t.learner, &envs, &run, g->sleeps ? &sleeping : NULL, &t.run), "run");
+    bench_must(gpur_fast_dqn_create_with(t.learner, &all, &run, g->sleeps ? &sleeping : NULL, &t.run), "run");
     bench_must(gpur_run_advance(t.run, 0, 0), "prepopulation");
     return t;
 }

@@ -70,7 +70,7 @@ static const gpur_env_type frames_type = {.size = sizeof frames_type,
                                           .reset = reset_frames,
                                           .step = step_frames,
                                           .close = free};
-static const gpur_run_envs frames_envs = {.size = sizeof frames_envs, .type = &frames_type};
+static gpur_run_config frames_run = {.size = sizeof frames_run, .type = &frames_type};
 
 static void make_frames(void)
 {
@@ -97,14 +97,14 @@ static opened open_system(gpur_device *device, const char *name, const gpur_ga3c
     gpur_ga3c_config run;
     bench_must(gpur_actor_critic_config_init(&learner, sizeof learner), "learner config");
     bench_must(gpur_ga3c_config_init(&run, sizeof run), "config");
-    bench_must(gpur_ga3c_preset(name, &frames_envs, &learner, &run), "preset");
+    bench_must(gpur_ga3c_preset(name, &frames_run, &learner, &run), "preset");
     learner.math = (int32_t)math;
     run.agents = config->agents, run.predictors = config->predictors, run.trainers = config->trainers;
     run.max_prediction_batch = config->max_prediction_batch;
     run.min_train_batch = config->min_train_batch;
     run.system = config->system;
     bench_must(gpur_actor_critic_create(device, &learner, &s.learner), "learner");
-    bench_must(gpur_ga3c_create(s.learner, &frames_envs, &run, &s.run), "run");
+    bench_must(gpur_ga3c_create(s.learner, &frames_run, &run, &s.run), "run");
     return s;
 }
 
@@ -240,7 +240,7 @@ static double bare_predictions(gpur_learner *learner, gpur_device *device, int64
     int64_t calls = 0;
     bench_must(gpur_actor_critic_config_init(&learner_config, sizeof learner_config), "learner config");
     bench_must(gpur_ga3c_config_init(&run, sizeof run), "config");
-    bench_must(gpur_ga3c_preset("ga3c", &frames_envs, &learner_config, &run), "preset");
+    bench_must(gpur_ga3c_preset("ga3c", &frames_run, &learner_config, &run), "preset");
     bench_must(gpur_policy_config_init(&config, sizeof config), "policy config");
     config.network = learner_config.network, config.obs = learner_config.obs, config.max_batch = (int32_t)count;
     config.math = (int32_t)math;
@@ -422,7 +422,7 @@ static const gpur_env_type shared_type = {.size = sizeof shared_type,
                                           .reset = reset_shared,
                                           .step = step_shared,
                                           .close = close_shared};
-static const gpur_run_envs shared_envs = {.size = sizeof shared_envs, .type = &shared_type};
+static gpur_run_config shared_run = {.size = sizeof shared_run, .type = &shared_type};
 
 static void use_device(double host, double device)
 {
@@ -486,7 +486,7 @@ static gpur_run *open_asleep(gpur_device *device, const gpur_ga3c_config *config
     gpur_ga3c_config with_queue = *config;
     gpur_run *run = NULL;
     with_queue.queue_room = 16; /* what one window leaves in the queue must not count much in the next one */
-    bench_must(gpur_ga3c_create_with(&model, &shared_envs, &with_queue, &run), "run");
+    bench_must(gpur_ga3c_create_with(&model, &shared_run, &with_queue, &run), "run");
     return run;
 }
 
@@ -552,12 +552,13 @@ static tuning tune_once(bench_report *report, gpur_device *device, int32_t tuner
     tuning t = {.wanted = 0.9 * best, .found = {1, 1, 1}};
     config.tuner = tuner, config.tuner_period = window, config.tuner_settling = window / 10;
     config.max_agents = MOST_AGENTS;
-    config.seed = seed, config.on_event = on_window, config.user = &t;
+    shared_run.seed = seed, shared_run.on_event = on_window, shared_run.user = &t;
     bench_show(report, current->name, (double)seed / TUNER_RUNS);
     t.run = open_asleep(device, &config);
     if (gpur_run_advance(t.run, INT64_MAX / 4, 0) != GPUR_INTERRUPTED)
         bench_must(GPUR_DEVICE_ERROR, "tuner");
     gpur_run_destroy(t.run);
+    shared_run.on_event = NULL;
     bench_hide();
     printf(
         "%-20s %-6s run %2d: 90%% after %3d windows; at the end %2d agents, %2d predictors, %2d trainers, %3.0f%% of "

@@ -21,7 +21,7 @@ static gpur_status print_system(gpur_device *device, const options *o, const set
     if (is_actor_critic(s))
         printf("%s, %d agents", s->type.name, (int)s->ga3c.agents);
     else if (is_apex(s))
-        printf("%s, %d actors in %s", s->type.name, (int)s->apex.actors, s->apex.processes ? "processes" : "threads");
+        printf("%s, %d actors in %s", s->type.name, (int)s->apex.actors, s->apex.command ? "processes" : "threads");
     else
         printf("%s, %d at a time", s->type.name, (int)s->run.num_envs);
     printf(", by %s on %s: %s\n", o->value[OPTION_PRESET], info.name, info.description);
@@ -31,9 +31,9 @@ static gpur_status print_system(gpur_device *device, const options *o, const set
 
 static gpur_status open_run(agent *a, const settings *s)
 {
-    if (is_apex(s))
-        return gpur_apex_create(a->learner, s->type.single, &s->apex, &a->apex);
-    return gpur_fast_dqn_create(a->learner, &s->envs, &s->run, &a->run);
+    a->is_apex = is_apex(s);
+    return a->is_apex ? gpur_apex_create(a->learner, &s->all, &s->apex, &a->run)
+                      : gpur_fast_dqn_create(a->learner, &s->all, &s->run, &a->run);
 }
 
 /* With the learner, and its replay. */
@@ -49,7 +49,7 @@ static gpur_status open_replay(agent *a, const settings *s)
 static gpur_status open_ga3c(agent *a, const settings *s)
 {
     const gpur_status status = gpur_actor_critic_create(a->device, &s->actor_critic, &a->actor_critic);
-    return status == GPUR_OK ? gpur_ga3c_create(a->actor_critic, &s->envs, &s->ga3c, &a->run) : status;
+    return status == GPUR_OK ? gpur_ga3c_create(a->actor_critic, &s->all, &s->ga3c, &a->run) : status;
 }
 
 static gpur_status open_all(agent *a, const char *device_name, const options *o, const settings *s)
@@ -80,7 +80,6 @@ int agent_open(agent *a, const options *o, const settings *s)
 
 void agent_close(agent *a)
 {
-    gpur_apex_destroy(a->apex);
     gpur_run_destroy(a->run);
     gpur_learner_destroy(a->actor_critic);
     gpur_learner_destroy(a->learner);
@@ -94,28 +93,7 @@ int32_t agent_math(const agent *a)
     return gpur_learner_math(a->actor_critic ? a->actor_critic : a->learner);
 }
 
-gpur_status agent_advance(agent *a, int64_t steps)
-{
-    return a->apex ? gpur_apex_advance(a->apex, steps, 0) : gpur_run_advance(a->run, steps, 0);
-}
-
-void agent_stop(const agent *a)
-{
-    gpur_apex_stop(a->apex);
-    gpur_run_stop(a->run);
-}
-
-gpur_status agent_save(agent *a, const char *folder)
-{
-    return a->apex ? gpur_apex_save(a->apex, folder) : gpur_run_save(a->run, folder);
-}
-
 gpur_status agent_save_learner(agent *a, const char *path)
 {
     return gpur_learner_save(a->actor_critic ? a->actor_critic : a->learner, path, NULL);
-}
-
-gpur_status agent_load(agent *a, const char *folder, int refill)
-{
-    return a->apex ? gpur_apex_load(a->apex, folder, refill) : gpur_run_load(a->run, folder);
 }

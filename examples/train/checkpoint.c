@@ -69,7 +69,7 @@ int checkpoint_save(const char *folder, agent *a, record *r, position *at)
     paths p;
     TRY(find_paths(folder, &p));
     TRY(settle(folder, &p));
-    const gpur_status status = agent_save(a, p.new); /* it may still report episodes and an evaluation */
+    const gpur_status status = gpur_run_save(a->run, p.new); /* it may still report episodes and an evaluation */
     if (status == GPUR_INTERRUPTED)
         return INTERRUPTED;
     TRY_LIBRARY(status);
@@ -131,6 +131,6 @@ int checkpoint_load(const char *folder, agent *a, int refill)
 {
     paths p;
     TRY(find_paths(folder, &p));
-    TRY_LIBRARY(agent_load(a, p.current, refill));
+    TRY_LIBRARY(gpur_run_load(a->run, p.current, refill));
     return 0;
 }

@@ -126,7 +126,17 @@ static void add_environment(json *j, const options *o, const settings *s)
 }
 
 /* `act` is that by which the run acts: with `concurrent` the target network, if there is one. */
-static void add_run(json *j, const gpur_fast_dqn_config *run, int has_target)
+/* What all runs have. */
+static void add_evaluations(json *j, const gpur_run_config *all)
+{
+    json_integer(j, "eval_period", all->eval_period);
+    json_integer(j, "eval_episodes", all->eval_episodes);
+    json_float(j, "eval_epsilon", all->eval_epsilon);
+    json_integer(j, "eval_envs", all->eval_envs);
+    json_integer(j, "seed", (int64_t)all->seed);
+}
+
+static void add_run(json *j, const gpur_run_config *all, const gpur_fast_dqn_config *run, int has_target)
 {
     json_begin(j, "run", '{');
     json_integer(j, "num_envs", run->num_envs);
@@ -139,19 +149,16 @@ static void add_run(json *j, const gpur_fast_dqn_config *run, int has_target)
     json_integer(j, "target_period", run->target_period);
     json_integer(j, "train_period", run->train_period);
     json_integer(j, "prepopulation", run->prepopulation);
-    json_integer(j, "eval_period", run->eval_period);
-    json_integer(j, "eval_episodes", run->eval_episodes);
-    json_float(j, "eval_epsilon", run->eval_epsilon);
-    json_integer(j, "seed", (int64_t)run->seed);
+    add_evaluations(j, all);
     json_end(j, '}');
 }
 
-static void add_apex(json *j, const gpur_apex_config *apex)
+static void add_apex(json *j, const gpur_run_config *all, const gpur_apex_config *apex)
 {
     json_begin(j, "apex", '{');
     json_integer(j, "actors", apex->actors);
     json_integer(j, "remote_actors", apex->remote_actors);
-    json_integer(j, "processes", apex->processes);
+    json_integer(j, "processes", apex->command != NULL);
     json_float(j, "epsilon_base", apex->epsilon_base);
     json_float(j, "epsilon_exponent", apex->epsilon_exponent);
     json_integer(j, "block_rows", apex->block_rows);
@@ -166,11 +173,8 @@ static void add_apex(json *j, const gpur_apex_config *apex)
     json_float(j, "samples_per_insert", (float)apex->samples_per_insert);
     json_float(j, "limiter_band", (float)apex->limiter_band);
     json_float(j, "limiter_timeout", (float)apex->limiter_timeout);
-    json_integer(j, "eval_episodes", apex->eval_episodes);
-    json_integer(j, "eval_period", apex->eval_period);
-    json_float(j, "eval_epsilon", apex->eval_epsilon);
     json_integer(j, "restarts", apex->restarts);
-    json_integer(j, "seed", (int64_t)apex->seed);
+    add_evaluations(j, all);
     json_float(j, "sigma", apex->sigma);
     json_integer(j, "rows_under_way", apex->rows_under_way);
     json_end(j, '}');
@@ -357,9 +361,9 @@ static void add_dpg(json *j, const gpur_dpg_config *dpg, const gpur_replay_confi
 static void add_dqn(json *j, const settings *s)
 {
     if (is_apex(s))
-        add_apex(j, &s->apex);
+        add_apex(j, &s->all, &s->apex);
     else
-        add_run(j, &s->run, s->learner.returns.cache_size == 0);
+        add_run(j, &s->all, &s->run, s->learner.returns.cache_size == 0);
     add_replay(j, &s->replay);
     if (s->system == SYSTEM_APEX_DPG)
         add_dpg(j, &s->dpg, &s->replay);
@@ -367,7 +371,7 @@ static void add_dqn(json *j, const settings *s)
         add_learner(j, &s->learner, &s->replay);
 }
 
-static void add_ga3c(json *j, const gpur_ga3c_config *run)
+static void add_ga3c(json *j, const gpur_run_config *all, const gpur_ga3c_config *run)
 {
     json_begin(j, "ga3c", '{');
     NAMED(j, "system", run->system, "ga3c", "a3c", "a2c");
@@ -386,7 +390,7 @@ static void add_ga3c(json *j, const gpur_ga3c_config *run)
     json_float(j, "tuner_period", (float)run->tuner_period);
     json_float(j, "tuner_settling", (float)run->tuner_settling);
     json_integer(j, "max_agents", run->max_agents);
-    json_integer(j, "seed", (int64_t)run->seed);
+    add_evaluations(j, all);
     json_end(j, '}');
 }
 
@@ -422,7 +426,7 @@ int config_write(const options *o, const settings *s, gpur_device *device, const
     add_options(&j, o);
     add_environment(&j, o, s);
     if (is_actor_critic(s)) {
-        add_ga3c(&j, &s->ga3c);
+        add_ga3c(&j, &s->all, &s->ga3c);
         add_actor_critic(&j, &s->actor_critic);
     } else {
         add_dqn(&j, s);

@@ -42,7 +42,7 @@ static void on_signal(int number)
     interrupts = 1;
     const agent *const a = atomic_load(&running);
     if (a)
-        agent_stop(a);
+        gpur_run_stop(a->run);
     (void)!write(STDERR_FILENO, notice, sizeof notice - 1);
 }
 
@@ -81,6 +81,8 @@ static int record_event(const training *t, record *r, const gpur_run_event *even
     const double evaluation[] = {step, episodes, length, event->mean_return, deviation};
     const double ga3c_evaluation[] = {step, episodes, event->mean_return, deviation};
     const double tuned[] = {step, event->agents, event->predictors, event->trainers, event->accepted, event->rate};
+    if (t->agent.is_apex)
+        return apex_record(r, event);
     if (event->kind == GPUR_RUN_EPISODE)
         return record_add(r, RECORD_EPISODE, episode);
     if (event->kind == GPUR_RUN_TUNED)
@@ -93,14 +95,7 @@ static void on_event(void *user, const gpur_run_event *event)
 {
     training *const t = user;
     if (record_event(t, &t->record, event))
-        agent_stop(&t->agent);
-}
-
-static void on_apex_event(void *user, const gpur_apex_event *event)
-{
-    training *const t = user;
-    if (apex_record(&t->record, event))
-        agent_stop(&t->agent);
+        gpur_run_stop(t->agent.run);
 }
 
 /* "runs/MinAtar-Breakout-1". */
@@ -191,8 +186,8 @@ static int begin_progress(training *t, double seconds)
         .preset = t->options.value[OPTION_PRESET],
         .record = &t->record,
         .steps = t->settings.steps,
-        .prepopulation = t->agent.apex ? t->settings.replay.min_size : t->settings.run.prepopulation,
-        .eval_episodes = t->settings.eval_episodes,
+        .prepopulation = t->agent.is_apex ? t->settings.replay.min_size : t->settings.run.prepopulation,
+        .eval_episodes = t->settings.all.eval_episodes,
         .target_period = t->settings.system == SYSTEM_APEX_DPG ? t->settings.dpg.target_period : learner->target_period,
         .has_limiter = t->settings.apex.samples_per_insert > 0.0,
         .drawn_entries = learner->returns.cache_size > 0 ? learner->batch_size : 0,
@@ -217,12 +212,10 @@ static int begin(training *t)
     TRY(settings_find(&t->settings, &t->options));
     if (resumed && t->settings.checkpoint == 0)
         return fail("--resume is \"%s\", and that run saves no checkpoints: it has --checkpoint 0", resumed);
-    t->settings.run.on_event = on_event;
-    t->settings.apex.on_event = on_apex_event;
-    t->settings.ga3c.on_event = on_event;
-    t->settings.run.user = t->settings.apex.user = t->settings.ga3c.user = t;
+    t->settings.all.on_event = on_event;
+    t->settings.all.user = t;
     apex_find_command(&t->options, t->command);
-    t->settings.apex.command = t->settings.apex.processes ? t->command : NULL;
+    t->settings.apex.command = t->settings.has_processes ? t->command : NULL;
     TRY(agent_open(&t->agent, &t->options, &t->settings));
     TRY(settings_decide_math(&t->settings, &t->options, agent_math(&t->agent)));
     listen_to_signals(&t->agent);
@@ -289,13 +282,24 @@ static int64_t next_stop(const training *t)
 /* Steps that are taken, and of Ape-X received. */
 static int find_step(training *t, int64_t wanted)
 {
-    gpur_apex_stats stats = {.size = sizeof stats};
+    gpur_run_stats stats = {.size = sizeof stats};
     t->step = wanted;
-    if (t->agent.apex) {
-        TRY_LIBRARY(gpur_apex_get_stats(t->agent.apex, &stats));
+    if (t->agent.is_apex) {
+        TRY_LIBRARY(gpur_run_get_stats(t->agent.run, &stats));
         t->step = stats.env_steps;
     }
     return 0;
+}
+
+/* Ape-X: asks all actors to end, and waits for them. */
+static int end_actors(const training *t)
+{
+    gpur_status status = gpur_apex_set_actors(t->agent.run, 0);
+    if (status == GPUR_OK)
+        status = gpur_run_advance(t->agent.run, 0, 0);
+    if (status == GPUR_INTERRUPTED) /* by the signal before the call: they end soon */
+        status = gpur_run_advance(t->agent.run, 0, 0);
+    return outcome(t, status);
 }
 
 /* Actors of Ape-X end before the last checkpoint, so that it has all that they sent, and their rows. */
@@ -303,10 +307,10 @@ static int take_steps(training *t)
 {
     while (t->step < t->settings.steps) {
         const int64_t next = next_stop(t);
-        TRY(outcome(t, agent_advance(&t->agent, next - t->step)));
+        TRY(outcome(t, gpur_run_advance(t->agent.run, next - t->step, 0)));
         TRY(find_step(t, next));
-        if (t->agent.apex && t->step >= t->settings.steps) {
-            if (outcome(t, gpur_apex_finish(t->agent.apex, 0)) == FAILED)
+        if (t->agent.is_apex && t->step >= t->settings.steps) {
+            if (end_actors(t) == FAILED)
                 return FAILED;
             TRY(find_step(t, next));
         }
@@ -321,9 +325,10 @@ static int evaluate(training *t)
 {
     gpur_run_stats stats = {.size = sizeof stats};
     TRY_LIBRARY(gpur_run_get_stats(t->agent.run, &stats));
-    if (t->settings.eval_episodes == 0 || (stats.evaluations > 0 && stats.evaluated_steps == t->step))
+    if (t->settings.all.eval_episodes == 0 || (stats.evaluations > 0 && stats.evaluated_steps == t->step))
         return 0;
-    return outcome(t, gpur_run_evaluate(t->agent.run, t->settings.eval_episodes, 0, NULL));
+    const gpur_status status = gpur_run_evaluate(t->agent.run, 0, 0, NULL);
+    return outcome(t, status == GPUR_UNAVAILABLE ? GPUR_OK : status); /* the evaluator died, which was printed */
 }
 
 /* The last checkpoint is saved before the last evaluation, so that a run that is made longer has not made it yet. The
@@ -332,9 +337,9 @@ static int train(training *t)
 {
     TRY(take_steps(t));
     TRY(outcome(t, GPUR_OK));
-    if (t->agent.apex)
-        return outcome(t, gpur_apex_finish(t->agent.apex, t->settings.eval_episodes > 0));
     TRY(evaluate(t));
+    if (t->agent.is_apex)
+        return 0;
     gpur_run_stop(t->agent.run);
     const gpur_status status = gpur_run_advance(t->agent.run, 0, 0);
     return status == GPUR_INTERRUPTED ? 0 : outcome(t, status);
@@ -370,8 +375,8 @@ static int run(training *t)
     int result = begin(t);
     if (result == 0)
         result = train(t);
-    if (result == INTERRUPTED && t->agent.apex)
-        (void)gpur_apex_finish(t->agent.apex, 0); /* for the rows of its actors' ends */
+    if (result == INTERRUPTED && t->agent.is_apex)
+        (void)end_actors(t); /* for the rows of their ends */
     progress_stop(&t->progress);
     if (failure())
         result = FAILED; /* of a row that could not be written */

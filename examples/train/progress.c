@@ -46,12 +46,11 @@ static int read_sample(const progress *p, int with_learner, progress_sample *sam
     const agent *const a = p->agent;
     *sample = (progress_sample){.seconds = progress_seconds(p)};
     sample->run.size = sizeof sample->run;
-    sample->apex.size = sizeof sample->apex;
     sample->learner.size = sizeof sample->learner;
-    TRY_LIBRARY(a->apex ? gpur_apex_get_stats(a->apex, &sample->apex) : gpur_run_get_stats(a->run, &sample->run));
+    TRY_LIBRARY(gpur_run_get_stats(a->run, &sample->run));
     if (with_learner && a->learner)
         TRY_LIBRARY(gpur_learner_get_stats(a->learner, &sample->learner));
-    sample->step = a->apex ? sample->apex.env_steps : p->first_step + sample->run.env_steps - p->counted;
+    sample->step = a->is_apex ? sample->run.env_steps : p->first_step + sample->run.env_steps - p->counted;
     return 0;
 }
 
@@ -110,8 +109,8 @@ static void find_rates(const progress *p, const progress_sample *from, const pro
     rates[RATES_STEP] = (double)to->step;
     if (p->agent->actor_critic) {
         ga3c_find_rates(&from->run, &to->run, seconds, rates);
-    } else if (p->agent->apex) {
-        apex_find_rates(&from->apex, &to->apex, seconds, rates);
+    } else if (p->agent->is_apex) {
+        apex_find_rates(&from->run, &to->run, seconds, rates);
         find_learning(from, to, rates + APEX_LEARNING_RATE);
     } else {
         find_run_rates(p, from, to, rates);
@@ -138,8 +137,8 @@ static void add_value(text *line, const char *name, double value)
 static void add_position(const progress *p, const progress_sample *sample, text *line)
 {
     char left[32] = "";
-    if (p->agent->apex && sample->apex.train_steps == 0) {
-        text_add(line, "transitions before training: %" PRId64 " of %" PRId64, sample->apex.rows, p->prepopulation);
+    if (p->agent->is_apex && sample->run.train_steps == 0) {
+        text_add(line, "transitions before training: %" PRId64 " of %" PRId64, sample->run.apex.rows, p->prepopulation);
         return;
     }
     if (p->agent->learner && p->agent->run && sample->run.fast_dqn.prepopulated < p->prepopulation &&
@@ -155,7 +154,7 @@ static void add_position(const progress *p, const progress_sample *sample, text 
         print_time(left, sizeof left, (double)(p->steps - sample->step) / speed);
         text_add(line, ", %s left", left);
     }
-    const int64_t episode = p->agent->apex ? sample->apex.eval_episode : sample->run.eval_episode;
+    const int64_t episode = sample->run.eval_episode;
     if (episode > 0)
         text_add(line, ", evaluating: episode %" PRId64 " of %" PRId64, episode, p->eval_episodes);
 }
@@ -171,16 +170,16 @@ static void add_run_values(const progress *p, const progress_sample *sample, tex
     add_value(line, "missing", p->rates[RATES_MISSING_SHARE]);
 }
 
-static void add_apex_values(const progress *p, const gpur_apex_stats *apex, text *line)
+static void add_apex_values(const progress *p, const gpur_run_stats *run, text *line)
 {
     add_value(line, "steps/s", p->rates[APEX_ENV_STEPS_PER_SECOND]);
     add_value(line, "in/s", p->rates[APEX_TRANSITIONS_PER_SECOND]);
     add_value(line, "learned/s", p->rates[APEX_LEARNED_PER_SECOND]);
-    add_value(line, "return", apex->recent_return);
-    add_value(line, "evaluated", apex->evaluated_return);
+    add_value(line, "return", run->recent_return);
+    add_value(line, "evaluated", run->evaluated_return);
     add_value(line, "loss", p->rates[APEX_LOSS]);
     add_value(line, "age", p->rates[APEX_WEIGHTS_AGE]);
-    add_value(line, "actors", (double)apex->actors);
+    add_value(line, "actors", (double)run->apex.actors);
 }
 
 static void add_ga3c_values(const progress *p, const gpur_run_stats *run, text *line)
@@ -198,8 +197,8 @@ static void build_line(const progress *p, const progress_sample *sample, text *l
     add_position(p, sample, line);
     if (p->agent->actor_critic)
         add_ga3c_values(p, &sample->run, line);
-    else if (p->agent->apex)
-        add_apex_values(p, &sample->apex, line);
+    else if (p->agent->is_apex)
+        add_apex_values(p, &sample->run, line);
     else
         add_run_values(p, sample, line);
 }
@@ -238,7 +237,7 @@ static int show(progress *p, int is_last)
 static void warn_of_old_weights(progress *p)
 {
     const double age = p->rates[APEX_WEIGHTS_AGE];
-    if (!p->agent->apex || p->has_warned || !(age > (double)p->target_period))
+    if (!p->agent->is_apex || p->has_warned || !(age > (double)p->target_period))
         return;
     p->has_warned = 1;
     fprintf(stderr,
@@ -250,7 +249,7 @@ static void warn_of_old_weights(progress *p)
 /* Once, when a game of an evaluation was cut off. */
 static void warn_of_cut_games(progress *p)
 {
-    const int64_t cut = p->agent->run ? p->last.run.eval_cut : 0;
+    const int64_t cut = p->last.run.eval_cut;
     if (p->has_warned || cut == 0)
         return;
     p->has_warned = 1;
@@ -272,8 +271,8 @@ static int look(progress *p, int is_last)
     TRY(show(p, is_last));
     if (is_last && p->agent->actor_critic && !p->is_quiet)
         ga3c_print_rates(&p->first.run, &p->last.run, p->preset, p->rates);
-    if (is_last && p->agent->apex && !p->is_quiet)
-        apex_print_rates(&p->first.apex, &p->last.apex, p->last.seconds - p->first.seconds, p->rates, p->has_dpg);
+    if (is_last && p->agent->is_apex && !p->is_quiet)
+        apex_print_rates(&p->first.run, &p->last.run, p->last.seconds - p->first.seconds, p->rates, p->has_dpg);
     return 0;
 }
 
@@ -299,7 +298,7 @@ static void *show_progress(void *context)
     if (result == 0)
         result = look(p, 1);
     if (result)
-        agent_stop(p->agent);
+        gpur_run_stop(p->agent->run);
     return NULL;
 }
 

@@ -11,7 +11,6 @@ typedef struct progress_sample {
     double seconds; /* that the run has taken */
     int64_t step;
     gpur_run_stats run;
-    gpur_apex_stats apex; /* of Ape-X, in the place of `run` */
     gpur_learner_stats learner;
 } progress_sample;
 

@@ -297,7 +297,7 @@ static void add_number(text *row, const kind *k, double value, const char *none)
 static void add_value(text *row, const kind *k, int column, double value, int is_json)
 {
     if (k->columns == actor_columns && strcmp(k->columns[column], "event") == 0) {
-        const char *const word = value == GPUR_APEX_STARTED ? "started" : "ended";
+        const char *const word = value == GPUR_RUN_STARTED ? "started" : "ended";
         text_add(row, is_json ? "\"%s\"" : "%s", word);
         return;
     }

@@ -141,7 +141,7 @@ int record_find_last_step(const record *r, int64_t *step);
 void record_close(record *r); /* accepts a zeroed one */
 
 /* Appends a row, in any thread. `values` has one number for each column; NaN is no value. The event of an actor is
- * GPUR_APEX_STARTED or GPUR_APEX_ENDED. */
+ * GPUR_RUN_STARTED or GPUR_RUN_ENDED. */
 int record_add(record *r, record_kind which, const double *values);
 
 /* Waits until all rows are on the disk, and reports the bytes (RECORD_FILES) that the files have now. */

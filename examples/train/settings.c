@@ -52,14 +52,6 @@ static int find_info(const env_type *type, const char *env_options, gpur_env_inf
     return 0;
 }
 
-static gpur_status find_preset(const options *o, settings *s)
-{
-    const char *const name = o->value[OPTION_PRESET], *const env_options = o->value[OPTION_ENV_OPTIONS];
-    s->envs = (gpur_run_envs){
-        .size = sizeof s->envs, .type = s->type.single, .vector = s->type.vector, .options = env_options};
-    return gpur_fast_dqn_preset(name, &s->envs, s->fields, &s->replay, &s->learner, &s->run);
-}
-
 static void print_bound(float bound, FILE *file)
 {
     if (isfinite(bound))
@@ -190,11 +182,14 @@ static int use_run(options *o, int is_vector, gpur_fast_dqn_config *run)
                     "multiple of the second: change one of them, or give --synchronized 0",
                     run->target_period, (int)run->num_envs);
     TRY(use_integer(o, OPTION_PREPOPULATION, &run->prepopulation));
-    TRY(use_integer(o, OPTION_EVAL_EPISODES, &run->eval_episodes));
-    run->eval_period = run->eval_episodes > 0 ? round_up(run->eval_period, run->target_period) : 0;
-    TRY(use_integer(o, OPTION_EVAL_PERIOD, &run->eval_period));
-    run->seed = (uint64_t)options_integer(o, OPTION_SEED);
     return 0;
+}
+
+static int use_evaluations(options *o, int64_t multiple_of, gpur_run_config *all)
+{
+    TRY(use_integer(o, OPTION_EVAL_EPISODES, &all->eval_episodes));
+    all->eval_period = all->eval_episodes > 0 ? round_up(all->eval_period, multiple_of) : 0;
+    return use_integer(o, OPTION_EVAL_PERIOD, &all->eval_period);
 }
 
 /* Stacks of other frames than the preset's. fields[0] is obs, fields[3] next_obs. */
@@ -288,7 +283,7 @@ static int use_replay(options *o, const gpur_fast_dqn_config *run, int64_t batch
         replay->min_size = run->prepopulation;
     if (replay->min_size > replay->capacity)
         replay->min_size = replay->capacity;
-    replay->seed = run->seed;
+    replay->seed = (uint64_t)options_integer(o, OPTION_SEED);
     return 0;
 }
 
@@ -320,7 +315,7 @@ static int use_learner(options *o, const gpur_fast_dqn_config *run, gpur_dqn_con
     learner->optimizer.learning_rate.last = learner->optimizer.learning_rate.first;
     /* The run refuses periods of which one is no multiple of the other. */
     learner->target_period = run->target_period < run->train_period ? 1 : run->target_period / run->train_period;
-    learner->seed = run->seed;
+    learner->seed = (uint64_t)options_integer(o, OPTION_SEED);
     return 0;
 }
 
@@ -385,11 +380,12 @@ static int64_t steps_of(const settings *s, const char *preset, int is_small)
 static int find_run(settings *s, options *o, int is_small)
 {
     TRY_LIBRARY(gpur_fast_dqn_config_init(&s->run, sizeof s->run));
-    TRY_LIBRARY(find_preset(o, s));
+    TRY_LIBRARY(gpur_fast_dqn_preset(o->value[OPTION_PRESET], &s->all, s->fields, &s->replay, &s->learner, &s->run));
     s->learner.exploration.steps += explored_at_random(o, &s->run); /* of the whole line, as the option */
     s->steps = steps_of(s, o->value[OPTION_PRESET], is_small);
     TRY(use_integer(o, OPTION_STEPS, &s->steps));
     TRY(use_run(o, s->type.single == NULL, &s->run));
+    TRY(use_evaluations(o, s->run.target_period, &s->all));
     if (s->type.vector && s->steps % s->run.num_envs != 0)
         return fail("--steps is %" PRId64 " and --num-envs is %d; a vector environment steps all at once, so the first "
                     "must be a multiple of the second",
@@ -398,7 +394,6 @@ static int find_run(settings *s, options *o, int is_small)
     TRY(use_frame_stack(o, s));
     TRY(use_returns(o, s, &s->learner.returns));
     TRY(use_replay(o, &s->run, s->learner.batch_size, &s->replay));
-    s->eval_episodes = s->run.eval_episodes;
     return use_checkpoint(o, s->run.target_period, is_small, &s->checkpoint);
 }
 
@@ -436,19 +431,15 @@ static int use_actors(options *o, settings *s)
 {
     gpur_apex_config *const apex = &s->apex;
     TRY(use_int32(o, OPTION_ACTORS, &apex->actors));
-    TRY(use_int32(o, OPTION_PROCESSES, &apex->processes));
+    TRY(use_int32(o, OPTION_PROCESSES, &s->has_processes));
     TRY(use_double(o, OPTION_SAMPLES_PER_INSERT, &apex->samples_per_insert));
     TRY(use_initial_priorities(o, &apex->initial_priorities));
     TRY(use_int32(o, OPTION_REPLICATE, &apex->replicate));
     TRY(s->system == SYSTEM_APEX ? use_epsilons(o, s) : use_float(o, OPTION_SIGMA, &apex->sigma));
-    TRY(use_integer(o, OPTION_EVAL_EPISODES, &apex->eval_episodes));
-    if (apex->eval_episodes == 0)
-        apex->eval_period = 0;
-    TRY(use_integer(o, OPTION_EVAL_PERIOD, &apex->eval_period));
+    TRY(use_evaluations(o, 1, &s->all));
     TRY(use_int32(o, OPTION_COMPRESSION, &apex->compression));
     TRY(use_integer(o, OPTION_PULL_PERIOD, &apex->pull_period));
     apex->folder = o->value[OPTION_FOLDER];
-    apex->seed = (uint64_t)options_integer(o, OPTION_SEED);
     return 0;
 }
 
@@ -569,17 +560,12 @@ static int check_single(const settings *s, const options *o)
                                  s->type.name, o->value[OPTION_PRESET], is_apex(s) ? "actors" : "agents");
 }
 
-static gpur_status find_apex_preset(const options *o, settings *s)
-{
-    const char *const name = o->value[OPTION_PRESET], *const env_options = o->value[OPTION_ENV_OPTIONS];
-    return gpur_apex_preset(name, s->type.single, env_options, s->fields, &s->replay, &s->learner, &s->dpg, &s->apex);
-}
-
 static int find_apex(settings *s, options *o, int is_small)
 {
     TRY(check_single(s, o));
     TRY_LIBRARY(gpur_apex_config_init(&s->apex, sizeof s->apex));
-    TRY_LIBRARY(find_apex_preset(o, s));
+    TRY_LIBRARY(
+        gpur_apex_preset(o->value[OPTION_PRESET], &s->all, s->fields, &s->replay, &s->learner, &s->dpg, &s->apex));
     s->steps = is_small ? 1000000 : 50000000;
     TRY(use_integer(o, OPTION_STEPS, &s->steps));
     TRY(use_actors(o, s));
@@ -591,7 +577,6 @@ static int find_apex(settings *s, options *o, int is_small)
     }
     set_rows_under_way(s);
     TRY(use_apex_replay(o, s));
-    s->eval_episodes = s->apex.eval_episodes;
     return use_checkpoint(o, 1, is_small, &s->checkpoint);
 }
 
@@ -656,8 +641,7 @@ static int find_ga3c(settings *s, options *o, int is_small)
     TRY(check_single(s, o));
     TRY_LIBRARY(gpur_actor_critic_config_init(&s->actor_critic, sizeof s->actor_critic));
     TRY_LIBRARY(gpur_ga3c_config_init(run, sizeof *run));
-    s->envs = (gpur_run_envs){.size = sizeof s->envs, .type = s->type.single, .options = o->value[OPTION_ENV_OPTIONS]};
-    TRY_LIBRARY(gpur_ga3c_preset(o->value[OPTION_PRESET], &s->envs, &s->actor_critic, run));
+    TRY_LIBRARY(gpur_ga3c_preset(o->value[OPTION_PRESET], &s->all, &s->actor_critic, run));
     if (run->system == GPUR_A3C || (run->system == GPUR_GA3C && is_small))
         run->agents = 16;
     s->steps = is_small ? 1000000 : 50000000;
@@ -668,9 +652,7 @@ static int find_ga3c(settings *s, options *o, int is_small)
         TRY(use_queues(o, run));
     TRY(use_largest_batch(run, &s->actor_critic.max_batch));
     TRY(use_actor_critic(o, &s->actor_critic));
-    run->seed = (uint64_t)options_integer(o, OPTION_SEED);
-    s->eval_episodes = 30;
-    TRY(use_integer(o, OPTION_EVAL_EPISODES, &s->eval_episodes));
+    TRY(use_integer(o, OPTION_EVAL_EPISODES, &s->all.eval_episodes));
     return use_checkpoint(o, 1, is_small, &s->checkpoint);
 }
 
@@ -688,6 +670,10 @@ int settings_find(settings *s, options *o)
     TRY(find_info(&s->type, o->value[OPTION_ENV_OPTIONS], &s->env));
     TRY(choose_preset(o, s));
     TRY(options_check_system(o));
+    TRY_LIBRARY(gpur_run_config_init(&s->all, sizeof s->all));
+    s->all.type = s->type.single, s->all.vector = s->type.vector;
+    s->all.env_options = o->value[OPTION_ENV_OPTIONS];
+    s->all.seed = (uint64_t)options_integer(o, OPTION_SEED);
     TRY_LIBRARY(gpur_replay_config_init(&s->replay, sizeof s->replay));
     TRY_LIBRARY(gpur_dqn_config_init(&s->learner, sizeof s->learner));
     TRY_LIBRARY(gpur_dpg_config_init(&s->dpg, sizeof s->dpg));

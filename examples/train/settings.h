@@ -23,14 +23,14 @@ typedef struct settings {
     gpur_dqn_config learner;
     gpur_dpg_config dpg; /* of Ape-X DPG, in the place of `learner` */
     system_id system;
-    gpur_run_envs envs; /* of fast DQN and GA3C */
+    gpur_run_config all; /* settings of all runs */
     gpur_fast_dqn_config run;
     gpur_apex_config apex; /* of Ape-X, in the place of `run` */
     gpur_actor_critic_config actor_critic;
     gpur_ga3c_config ga3c;                /* of an actor-critic, which has no replay, and no other learner */
     float epsilons[GPUR_APEX_MAX_ACTORS]; /* those that `apex` points to */
     int64_t steps, checkpoint;            /* environment steps; checkpoint 0: no checkpoints */
-    int64_t eval_episodes;
+    int32_t has_processes;                /* 1: the actors of Ape-X are processes */
 } settings;
 
 /* Finds the settings. Options without a value get that of the preset. */

@@ -68,15 +68,8 @@ typedef struct gpur_fast_dqn_config {
                                 environment takes them, and goes on until its episode ends, or until it has taken
                                 twice as many. A vector takes them in all its environments. With a cache of returns
                                 each of these takes more of them than block_length */
-    int64_t eval_period;    /* steps between evaluations, a multiple of C; 0: no evaluations; default 250,000 */
-    int64_t eval_episodes;  /* episodes of an evaluation; default 30. Each has at most the max_steps of its
-                                environment, or if that is 0 GPUR_EVALUATION_STEPS */
-    float eval_epsilon;     /* epsilon in evaluations; default 0.05 */
     int32_t burst;          /* 1: before the first of every C steps C / F train steps, for which all wait;
                                  `concurrent` must be 0. Default 0 */
-    uint64_t seed;          /* of environments and exploration; default 0 */
-    void (*on_event)(void *user, const gpur_run_event *event); /* NULL, the default: not called */
-    void *user;                                                /* given to on_event */
 } gpur_fast_dqn_config;
 
 /* Sets every member to its default. `size` is sizeof(gpur_fast_dqn_config). Any thread. GPUR_INVALID_ARGUMENT: NULL, or
@@ -88,9 +81,10 @@ GPUR_API gpur_status gpur_fast_dqn_config_init(gpur_fast_dqn_config *config, uin
 enum { GPUR_FAST_DQN_FIELDS = 7 };
 
 /*
- * Sets the members that a system specifies, in configs that were initialized, for an environment. The call makes one
- * to ask for its spaces. Of `run` these are all but threads, seed, on_event and user. Other members keep their values.
- * The learner's math becomes FP32, as in the papers, and with "-small" AUTO: another one is set afterwards. Any thread.
+ * Sets the members that a system specifies, in configs that were initialized, for an environment. The call makes one to
+ * ask for its spaces. Of `run` these are eval_period, eval_episodes and eval_epsilon, and of `config` all but threads.
+ * Other members keep their values. The learner's math becomes FP32, as in the papers, and with "-small" AUTO: another
+ * one is set afterwards. Any thread.
  *
  *   "fast-dqn"         all constants of Daley & Amato 2021, table 5 and section 5, with the network of Mnih et al.
  *                      2015, for frames of 84 x 84 bytes
@@ -112,15 +106,15 @@ enum { GPUR_FAST_DQN_FIELDS = 7 };
  * An environment that shows one image without channels gets stacks of 4 (GPUR_LAYOUT_FRAMES). The axes of an image with
  * channels are (height, width, channels), unless gpur_image_layout tells that they are (channels, height, width).
  *
- *   envs    the environments; of a vector, one of one is made
+ *   run     has the environments; of a vector, one of one is made
  *   fields  (GPUR_FAST_DQN_FIELDS) receives the schema, of replay->field_count fields; replay->fields points to it
  *           until gpur_replay_create
  *
  *   GPUR_INVALID_ARGUMENT  no such name, an environment that the preset cannot take, or NULL
  */
-GPUR_API gpur_status gpur_fast_dqn_preset(const char *name, const gpur_run_envs *envs,
+GPUR_API gpur_status gpur_fast_dqn_preset(const char *name, gpur_run_config *run,
                                           gpur_field fields[GPUR_FAST_DQN_FIELDS], gpur_replay_config *replay,
-                                          gpur_dqn_config *learner, gpur_fast_dqn_config *run);
+                                          gpur_dqn_config *learner, gpur_fast_dqn_config *config);
 
 /*
  * Creates a run: W environments and those of evaluations, a writer into the replay for each of the W, and the threads.
@@ -134,17 +128,17 @@ GPUR_API gpur_status gpur_fast_dqn_preset(const char *name, const gpur_run_envs 
  *   learner  its network must have the environment's number of actions; its replay must store the environment's
  *            observations, with GPUR_LAYOUT_FRAMES as stacks. If it has trained before, its train steps so far must be
  *            a multiple of its target_period, because it counts them on; not so with a cache of returns
- *   envs     the environments; read before the call returns
- *   config   settings; read before the call returns
- *   run      receives the handle, or NULL if the call fails; destroy it with gpur_run_destroy
+ *   run      settings of all runs; read before the call returns
+ *   config   settings of fast DQN; read before the call returns
+ *   handle   receives the handle, or NULL if the call fails; destroy it with gpur_run_destroy
  *
  *   GPUR_INVALID_ARGUMENT  a value out of its range, settings that do not go together (the message has both), an
  *                          environment without discrete actions or with other observations, an environment's refusal
  *                          (the message names the environment), a type without a function that it must have, or NULL
  *   GPUR_OUT_OF_MEMORY     not enough memory, or no more threads
  */
-GPUR_API gpur_status gpur_fast_dqn_create(gpur_learner *learner, const gpur_run_envs *envs,
-                                          const gpur_fast_dqn_config *config, gpur_run **run);
+GPUR_API gpur_status gpur_fast_dqn_create(gpur_learner *learner, const gpur_run_config *run,
+                                          const gpur_fast_dqn_config *config, gpur_run **handle);
 
 #ifdef __cplusplus
 }

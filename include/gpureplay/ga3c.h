@@ -91,10 +91,6 @@ typedef struct gpur_ga3c_config {
     double tuner_period;          /* seconds of a measurement; 0, the default: 60 for GPUR_TUNER_PAPER, 20 for CODE */
     double tuner_settling;        /* seconds after a change that are not measured, 0 or more; default 1 */
     int32_t max_agents;           /* the most that the tuner sets, at least `agents`; default GPUR_GA3C_MAX_AGENTS */
-    int32_t reserved;             /* 0 */
-    uint64_t seed;                /* of environments and tuner, and of the actions; default 0 */
-    void (*on_event)(void *user, const gpur_run_event *event); /* NULL, the default: not called */
-    void *user;                                                /* given to on_event */
 } gpur_ga3c_config;
 
 /* Sets every member to its default. `size` is sizeof(gpur_ga3c_config). Any thread. GPUR_INVALID_ARGUMENT: NULL, or a
@@ -103,9 +99,9 @@ GPUR_API gpur_status gpur_ga3c_config_init(gpur_ga3c_config *config, uint64_t si
 
 /*
  * Sets the members that a system specifies, in configs that were initialized, for an environment. The call makes one
- * to ask for its spaces. Of `learner` these are all but max_batch and seed; of `run` all but agents,
- * predictors, trainers, the tuner's, seed, on_event and user. Other members keep their values. `math` becomes FP32, as
- * in the papers, and with "-small" AUTO: another one is set afterwards. Any thread.
+ * to ask for its spaces. Of `learner` these are all but max_batch and seed; of `config` all but agents, predictors,
+ * trainers and the tuner's; `run` gets evaluations of 30 episodes, and eval_period 0. Other members keep their values.
+ * `math` becomes FP32, as in the papers, and with "-small" AUTO: another one is set afterwards. Any thread.
  *
  *   "ga3c"            all constants of Babaeizadeh et al. 2017 and of its code: two convolutions and 256 units on four
  *                     frames of 84 x 84 bytes, padded, scaled and initialized as in the code
@@ -119,8 +115,8 @@ GPUR_API gpur_status gpur_ga3c_config_init(gpur_ga3c_config *config, uint64_t si
  *
  *   GPUR_INVALID_ARGUMENT  no such name, an environment that the preset cannot take, or NULL
  */
-GPUR_API gpur_status gpur_ga3c_preset(const char *name, const gpur_run_envs *envs, gpur_actor_critic_config *learner,
-                                      gpur_ga3c_config *run);
+GPUR_API gpur_status gpur_ga3c_preset(const char *name, gpur_run_config *run, gpur_actor_critic_config *learner,
+                                      gpur_ga3c_config *config);
 
 /*
  * Creates a run, which starts its threads at the first gpur_run_advance. The learner must outlive the run; between two
@@ -136,8 +132,8 @@ GPUR_API gpur_status gpur_ga3c_preset(const char *name, const gpur_run_envs *env
  *                          environment whose observations or actions are not the learner's, or NULL
  *   GPUR_OUT_OF_MEMORY     not enough memory
  */
-GPUR_API gpur_status gpur_ga3c_create(gpur_learner *learner, const gpur_run_envs *envs, const gpur_ga3c_config *config,
-                                      gpur_run **run);
+GPUR_API gpur_status gpur_ga3c_create(gpur_learner *learner, const gpur_run_config *run, const gpur_ga3c_config *config,
+                                      gpur_run **handle);
 
 /*
  * Changes the numbers of threads while the run goes on: those of higher numbers end, or new ones start. The call waits

@@ -400,3 +400,8 @@ gpur_status gpur_learner_get_stats(gpur_learner *learner, gpur_learner_stats *st
         learner->algorithm->add_stats(learner, networks, &known);
     return gpur_sized_write(stats, &known, sizeof known, "gpur_learner_stats");
 }
+
+double gpur_learner_newest_loss(gpur_learner *learner)
+{
+    return (double)gpur_train_stats_newest(&learner->stats[learner->main]).loss;
+}

@@ -99,6 +99,9 @@ struct gpur_learner {
 gpur_status gpur_learner_create_of(const gpur_algorithm *algorithm, gpur_device *device, gpur_replay *replay,
                                    const void *config, gpur_learner **learner);
 
+/* The loss of the last train step that the host knows of, of the first statistics. Does not wait. Any thread. */
+double gpur_learner_newest_loss(gpur_learner *learner);
+
 /* Refuses NULL, and a learner of another algorithm. `call`: the name of the public function, for the message. */
 gpur_status gpur_learner_require(const gpur_learner *learner, const gpur_algorithm *algorithm, const char *call);
 

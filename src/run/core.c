@@ -16,7 +16,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_EVAL_ENVS = 1024 };
+enum { DEFAULT_EVAL_ENVS = 8, MAX_EVAL_ENVS = 1024 };
+
+static const gpur_run_config defaults = {
+    .size = sizeof(gpur_run_config), .eval_period = 250000, .eval_episodes = 30, .eval_epsilon = 0.05f};
+
+gpur_status gpur_run_config_init(gpur_run_config *config, uint64_t size)
+{
+    return gpur_sized_init(config, size, &defaults, sizeof defaults, "gpur_run_config");
+}
 
 /* The error that ends a run. */
 
@@ -64,32 +72,56 @@ void gpur_run_count_episode(gpur_run *run, double episode_return)
     gpur_run_add_return(run, episode_return);
 }
 
+static void free_error(const gpur_run_event *event)
+{
+    if (event->error && event->error[0])
+        free((void *)(uintptr_t)event->error);
+}
+
+static void free_events(gpur_run_events *events)
+{
+    for (int64_t i = 0; i < events->count; i++)
+        free_error(&events->list[i]);
+    free(events->list);
+}
+
 /* Sets what all events have. Under the lock. */
 static void complete(gpur_run *run, gpur_run_event *event)
 {
     event->size = sizeof *event;
     event->run = run;
     event->learner = run->learner;
-    if (event->kind != GPUR_RUN_EVALUATION) /* whose loss is that of its weights */
+    event->error = event->error && event->error[0] ? event->error : ""; /* an empty text may be memory of the caller */
+    if (event->kind != GPUR_RUN_EVALUATION)                             /* whose loss is that of its weights */
         event->loss = run->system->loss(run);
+}
+
+static int make_room(gpur_run_events *events)
+{
+    const int64_t room = events->room ? 2 * events->room : 16;
+    if (events->count < events->room)
+        return 1;
+    gpur_run_event *const list = realloc(events->list, (size_t)room * sizeof *list);
+    if (!list)
+        return 0;
+    events->list = list;
+    events->room = room;
+    return 1;
 }
 
 void gpur_run_add_event(gpur_run *run, gpur_run_event event)
 {
     gpur_run_events *const events = &run->events;
-    if (!run->on_event)
+    if (!run->config.on_event)
         return;
-    if (events->count == events->room) {
-        const int64_t room = events->room ? 2 * events->room : 16;
-        gpur_run_event *const list = realloc(events->list, (size_t)room * sizeof *list);
-        if (!list) {
-            gpur_run_end(run, GPUR_OUT_OF_MEMORY, "no memory for more events");
-            return;
-        }
-        events->list = list;
-        events->room = room;
-    }
     complete(run, &event);
+    if (event.error[0])
+        event.error = strdup(event.error);
+    if (!event.error || !make_room(events)) {
+        free_error(&event);
+        gpur_run_end(run, GPUR_OUT_OF_MEMORY, "no memory for more events");
+        return;
+    }
     if (events->count == 0)
         gpur_mutex_notify_all(&run->lock);
     events->list[events->count++] = event;
@@ -99,12 +131,12 @@ void gpur_run_add_event(gpur_run *run, gpur_run_event event)
 void gpur_run_deliver_events(gpur_run *run)
 {
     gpur_mutex_lock(&run->lock);
-    const gpur_run_events taken = run->events;
+    gpur_run_events taken = run->events;
     run->events = (gpur_run_events){0};
     gpur_mutex_unlock(&run->lock);
     for (int64_t i = 0; i < taken.count; i++)
-        run->on_event(run->user, &taken.list[i]);
-    free(taken.list);
+        run->config.on_event(run->config.user, &taken.list[i]);
+    free_events(&taken);
 }
 
 void gpur_run_report_evaluation(gpur_run *run, const gpur_run_event *event)
@@ -116,8 +148,8 @@ void gpur_run_report_evaluation(gpur_run *run, const gpur_run_event *event)
     run->stats.evaluated_return = event->mean_return;
     complete(run, &full);
     gpur_mutex_unlock(&run->lock);
-    if (run->on_event)
-        run->on_event(run->user, &full);
+    if (run->config.on_event)
+        run->config.on_event(run->config.user, &full);
     gpur_run_deliver_events(run);
 }
 
@@ -131,7 +163,12 @@ uint64_t gpur_run_env_seed(uint64_t seed, int32_t index, int64_t made)
 
 const gpur_env_type *gpur_run_eval_type(const gpur_run *run)
 {
-    return run->type ? run->type : &gpur_single_env;
+    return run->config.type ? run->config.type : &gpur_single_env;
+}
+
+int32_t gpur_run_eval_envs(const gpur_run_config *config, int64_t episodes)
+{
+    return config->eval_envs ? config->eval_envs : (int32_t)gpur_min(episodes, DEFAULT_EVAL_ENVS);
 }
 
 gpur_status gpur_run_make_env(const gpur_run *run, uint64_t seed, gpur_env_runner *runner, gpur_env_info *info)
@@ -140,29 +177,46 @@ gpur_status gpur_run_make_env(const gpur_run *run, uint64_t seed, gpur_env_runne
     void *env = NULL;
     *info = (gpur_env_info){.size = sizeof *info};
     GPUR_TRY(gpur_env_error(type == &gpur_single_env
-                                ? gpur_single_env_init(run->vector, run->env_options, seed, info, &env)
-                                : type->init(run->env_options, seed, info, &env)));
+                                ? gpur_single_env_init(run->config.vector, run->config.env_options, seed, info, &env)
+                                : type->init(run->config.env_options, seed, info, &env)));
     return gpur_env_runner_take_env(runner, env, info);
 }
 
-gpur_status gpur_run_open(gpur_run *run, const gpur_run_system *system, const gpur_run_envs *given)
+gpur_status gpur_run_read_config(const gpur_run_config *given, gpur_run_config *config)
 {
-    gpur_run_envs envs = {.size = sizeof envs};
-    GPUR_TRY(gpur_sized_read(&envs, sizeof envs, given, "gpur_run_envs"));
-    GPUR_REQUIRE(envs.type || envs.vector, "the type of environment is NULL");
-    if (envs.type)
-        GPUR_TRY(gpur_env_type_check(envs.type));
-    if (envs.vector)
-        GPUR_TRY(gpur_vector_env_type_check(envs.vector));
-    GPUR_TRY(gpur_range_check(envs.eval_count, 0, MAX_EVAL_ENVS, "eval_count"));
-    GPUR_TRY(gpur_reserved_check(&(const int64_t){envs.reserved}, 1, "gpur_run_envs"));
+    *config = defaults;
+    GPUR_TRY(gpur_sized_read(config, sizeof *config, given, "gpur_run_config"));
+    GPUR_REQUIRE(config->type || config->vector, "the type of environment is NULL");
+    if (config->type)
+        GPUR_TRY(gpur_env_type_check(config->type));
+    if (config->vector)
+        GPUR_TRY(gpur_vector_env_type_check(config->vector));
+    if (!config->env_options)
+        config->env_options = "";
+    GPUR_TRY(gpur_range_check(config->eval_period, 0, INT64_MAX / 4, "eval_period"));
+    GPUR_TRY(gpur_range_check(config->eval_episodes, 0, INT64_MAX / 4, "eval_episodes"));
+    GPUR_TRY(gpur_range_check(config->eval_envs, 0, MAX_EVAL_ENVS, "eval_envs"));
+    GPUR_REQUIRE(config->eval_epsilon >= 0.0f && config->eval_epsilon <= 1.0f, "eval_epsilon is %g; it must be 0 to 1",
+                 (double)config->eval_epsilon);
+    return GPUR_OK;
+}
+
+gpur_status gpur_run_require_type(const gpur_run_config *config, const char *system)
+{
+    GPUR_REQUIRE(config->type && !config->vector, "the environments are a vector; %s needs a type that steps one",
+                 system);
+    return GPUR_OK;
+}
+
+gpur_status gpur_run_open(gpur_run *run, const gpur_run_system *system, const gpur_run_config *given)
+{
+    gpur_run_config config;
+    GPUR_TRY(gpur_run_read_config(given, &config));
     run->system = system;
-    run->type = envs.type;
-    run->vector = envs.vector;
-    run->eval_count = envs.eval_count;
+    run->config = config;
     run->stats.evaluated_return = NAN;
-    run->env_options = strdup(envs.options ? envs.options : "");
-    if (!run->env_options)
+    run->config.env_options = strdup(config.env_options);
+    if (!run->config.env_options)
         return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for the environments' options");
     return gpur_mutex_open(&run->lock, "a run");
 }
@@ -170,8 +224,8 @@ gpur_status gpur_run_open(gpur_run *run, const gpur_run_system *system, const gp
 void gpur_run_close(gpur_run *run)
 {
     gpur_mutex_close(&run->lock);
-    free(run->events.list);
-    free(run->env_options);
+    free_events(&run->events);
+    free((void *)(uintptr_t)run->config.env_options);
 }
 
 void gpur_run_destroy(gpur_run *run)
@@ -204,19 +258,27 @@ static gpur_status end_call(gpur_run *run, gpur_status status)
                      stats.env_steps, stats.train_steps);
 }
 
+/* Refuses train steps of a system whose environment steps say them. */
+static gpur_status check_train_steps(const gpur_run *run, int64_t train_steps)
+{
+    GPUR_REQUIRE(train_steps == 0 || run->system->has_free_learner,
+                 "train_steps is %" PRId64 "; it must be 0: this run trains as its environment steps say", train_steps);
+    GPUR_REQUIRE(train_steps >= 0, "train_steps is %" PRId64 "; it must be 0 or more", train_steps);
+    return GPUR_OK;
+}
+
 gpur_status gpur_run_advance(gpur_run *run, int64_t env_steps, int64_t train_steps)
 {
     GPUR_TRY(gpur_run_check_open(run));
     GPUR_REQUIRE(env_steps >= 0 && env_steps <= INT64_MAX / 4, "env_steps is %" PRId64 "; it must be 0 to %" PRId64,
                  env_steps, INT64_MAX / 4);
-    GPUR_REQUIRE(train_steps == 0,
-                 "train_steps is %" PRId64 "; it must be 0: this run trains as its environment steps say", train_steps);
+    GPUR_TRY(check_train_steps(run, train_steps));
     if (run->system->check_advance)
-        GPUR_TRY(run->system->check_advance(run, env_steps));
+        GPUR_TRY(run->system->check_advance(run, env_steps, train_steps));
     gpur_mutex_lock(&run->lock);
     run->started = gpur_clock_seconds();
     gpur_mutex_unlock(&run->lock);
-    const gpur_status status = run->system->advance(run, env_steps);
+    const gpur_status status = run->system->advance(run, env_steps, train_steps);
     gpur_mutex_lock(&run->lock);
     run->stats.seconds += gpur_clock_seconds() - run->started;
     gpur_mutex_unlock(&run->lock);
@@ -230,15 +292,14 @@ gpur_status gpur_run_evaluate(gpur_run *run, int64_t episodes, int32_t greedy, g
     GPUR_TRY(gpur_run_check_open(run));
     GPUR_REQUIRE(episodes >= 0 && episodes <= INT64_MAX / 4, "episodes is %" PRId64 "; it must be 0 or more", episodes);
     GPUR_REQUIRE(greedy == 0 || greedy == 1, "greedy is %d; it must be 0 or 1", (int)greedy);
-    if (run->system->check_evaluate)
-        GPUR_TRY(run->system->check_evaluate(run));
+    GPUR_REQUIRE(run->config.eval_episodes > 0, "the run was made with eval_episodes 0");
     gpur_run_event event = {.kind = GPUR_RUN_EVALUATION, .env_index = -1};
-    gpur_status status = run->system->evaluate(run, episodes, greedy, &event);
+    gpur_status status = run->system->evaluate(run, episodes ? episodes : run->config.eval_episodes, greedy, &event);
     if (status == GPUR_OK && !gpur_run_is_stopping(run))
         gpur_run_report_evaluation(run, &event);
     status = end_call(run, status);
     if (status == GPUR_OK && result) {
-        event.size = sizeof event, event.run = run, event.learner = run->learner, event.policy = NULL;
+        event.size = sizeof event, event.run = run, event.learner = run->learner, event.policy = NULL, event.error = "";
         *result = event;
     }
     return status;
@@ -258,12 +319,14 @@ gpur_status gpur_run_save(gpur_run *run, const char *folder)
     return run->system->save(run, folder);
 }
 
-gpur_status gpur_run_load(gpur_run *run, const char *folder)
+gpur_status gpur_run_load(gpur_run *run, const char *folder, int32_t refill)
 {
     GPUR_REQUIRE(run && folder, "run and folder must not be NULL");
+    GPUR_TRY(gpur_choice_check(refill, run->system->has_free_learner, "refill",
+                               run->system->has_free_learner ? "0 or 1" : "0: a replay is left empty in Ape-X alone"));
     GPUR_TRY(gpur_run_check_open(run));
     GPUR_TRY(gpur_tensors_available());
-    return run->system->load(run, folder);
+    return run->system->load(run, folder, refill);
 }
 
 /* Statistics. */

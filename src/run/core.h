@@ -17,13 +17,15 @@ enum { GPUR_RUN_ERROR = 1024, GPUR_RUN_RECENT = 100 };
 
 /* All are called by the thread that advances, with arguments that were checked, and on a run that has not ended. */
 typedef struct gpur_run_system {
-    /* Refuse arguments. NULL: nothing is to be refused. */
-    gpur_status (*check_advance)(gpur_run *run, int64_t env_steps);
-    gpur_status (*check_evaluate)(gpur_run *run);
+    int32_t
+        has_free_learner; /* 1: its train steps do not follow from its environment steps, so that an advance may limit
+                                 them, and a load may leave the replay to be filled again */
 
-    /* Takes the steps. When it returns, also with an error, no thread of the run does anything. An error other than
-     * GPUR_INTERRUPTED ends the run. */
-    gpur_status (*advance)(gpur_run *run, int64_t env_steps);
+    /* Refuses arguments. NULL: nothing is to be refused. */
+    gpur_status (*check_advance)(gpur_run *run, int64_t env_steps, int64_t train_steps);
+
+    /* Takes the steps. An error other than GPUR_INTERRUPTED ends the run. */
+    gpur_status (*advance)(gpur_run *run, int64_t env_steps, int64_t train_steps);
 
     /* Evaluates, and fills in *event: the return and its deviation, episodes, length, steps and version. An error does
      * not end the run. */
@@ -31,7 +33,7 @@ typedef struct gpur_run_system {
 
     /* Write and read the folder. Errors do not end the run. */
     gpur_status (*save)(gpur_run *run, const char *folder);
-    gpur_status (*load)(gpur_run *run, const char *folder);
+    gpur_status (*load)(gpur_run *run, const char *folder, int32_t refill);
 
     /* Fills in what is not counted in run->stats. Under the lock. */
     void (*fill_stats)(gpur_run *run, gpur_run_stats *stats);
@@ -44,7 +46,7 @@ typedef struct gpur_run_system {
 } gpur_run_system;
 
 typedef struct gpur_run_events {
-    gpur_run_event *list; /* (count) */
+    gpur_run_event *list; /* (count) texts of errors are memory of their own, unless they are "" */
     int64_t count, room;
 } gpur_run_events;
 
@@ -56,15 +58,9 @@ typedef struct gpur_run_returns {
 
 struct gpur_run {
     const gpur_run_system *system;
-    gpur_learner *learner; /* of events; NULL where a test has none */
-    const gpur_env_type *type;
-    const gpur_vector_env_type *vector; /* NULL: none */
-    char *env_options;
-    int32_t eval_count;
-    uint64_t seed;
-    void (*on_event)(void *user, const gpur_run_event *event);
-    void *user;
-    _Atomic int stopping; /* gpur_run_stop was called, and the call that it ends has not returned yet */
+    gpur_learner *learner;  /* of events; NULL where a test has none */
+    gpur_run_config config; /* its env_options are memory of the run */
+    _Atomic int stopping;   /* gpur_run_stop was called, and the call that it ends has not returned yet */
 
     gpur_mutex lock;      /* protects what follows */
     gpur_run_stats stats; /* what is counted as it happens */
@@ -75,8 +71,14 @@ struct gpur_run {
     char error[GPUR_RUN_ERROR];
 };
 
+/* Reads settings, and refuses values that no run can have. */
+gpur_status gpur_run_read_config(const gpur_run_config *given, gpur_run_config *config);
+
+/* Refuses a vector environment, for systems whose environments step one at a time. */
+gpur_status gpur_run_require_type(const gpur_run_config *config, const char *system);
+
 /* Opens the core of a zeroed handle. After a failure call gpur_run_close. */
-gpur_status gpur_run_open(gpur_run *run, const gpur_run_system *system, const gpur_run_envs *envs);
+gpur_status gpur_run_open(gpur_run *run, const gpur_run_system *system, const gpur_run_config *given);
 void gpur_run_close(gpur_run *run); /* without freeing the handle */
 
 static inline int gpur_run_is_stopping(gpur_run *run)
@@ -115,8 +117,9 @@ void gpur_run_report_evaluation(gpur_run *run, const gpur_run_event *event);
  * that had the same index before, such as the steps that were taken by then. */
 uint64_t gpur_run_env_seed(uint64_t seed, int32_t index, int64_t made);
 
-/* The type of the environments of evaluations. */
+/* The type of the environments of evaluations, and in how many of them so many episodes are played. */
 const gpur_env_type *gpur_run_eval_type(const gpur_run *run);
+int32_t gpur_run_eval_envs(const gpur_run_config *config, int64_t episodes);
 
 /* Makes an environment for a runner whose type is set, and lets the runner take it. */
 gpur_status gpur_run_make_env(const gpur_run *run, uint64_t seed, gpur_env_runner *runner, gpur_env_info *info);

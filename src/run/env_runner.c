@@ -120,6 +120,14 @@ gpur_status gpur_env_runner_take_env(gpur_env_runner *runner, void *env, const g
     return GPUR_OK;
 }
 
+void gpur_env_runner_limit(gpur_env_runner *runner, int64_t most)
+{
+    if (most == 0 || (runner->max_steps > 0 && runner->max_steps <= most))
+        return;
+    runner->max_steps = most;
+    runner->is_bounded = 0;
+}
+
 void gpur_env_runner_close_env(gpur_env_runner *runner)
 {
     if (runner->env)

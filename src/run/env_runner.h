@@ -55,6 +55,9 @@ typedef struct gpur_env_runner {
 /* Takes over an environment that the init of the runner's type has made. Refuses one that cannot be. */
 gpur_status gpur_env_runner_take_env(gpur_env_runner *runner, void *env, const gpur_env_info *info);
 
+/* Lowers the steps of a game to `most`; 0: to none. Of a runner that has its environment. */
+void gpur_env_runner_limit(gpur_env_runner *runner, int64_t most);
+
 /* Opens a runner whose type and environment are set. */
 gpur_status gpur_env_runner_open(gpur_env_runner *runner, const gpur_obs_shape *shape, unsigned char *obs,
                                  int32_t check_finite);

@@ -7,7 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-gpur_status gpur_evaluator_alloc(gpur_evaluator *e, int32_t count, const gpur_env_type *type, uint32_t first_stream)
+gpur_status gpur_evaluator_alloc(gpur_evaluator *e, int32_t count, const gpur_env_type *type, int64_t action_bytes,
+                                 uint32_t first_stream)
 {
     const size_t n = (size_t)count;
     e->first_stream = first_stream;
@@ -16,7 +17,8 @@ gpur_status gpur_evaluator_alloc(gpur_evaluator *e, int32_t count, const gpur_en
     e->games = calloc(n, sizeof *e->games);
     e->streams = calloc(n, sizeof *e->streams);
     e->steps = calloc(n, sizeof *e->steps);
-    e->actions = calloc(n, sizeof *e->actions);
+    e->actions = calloc(n, (size_t)action_bytes);
+    e->action_bytes = action_bytes;
     e->env = calloc(n, sizeof *e->env);
     if (!e->runners || !e->taken || !e->games || !e->streams || !e->steps || !e->actions || !e->env)
         return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for an evaluation in %d environments", (int)count);
@@ -115,7 +117,7 @@ static void end_game(gpur_evaluator *e, gpur_evaluation_game *game)
 }
 
 /* The loss of a life does not end a game. */
-static gpur_status step(gpur_evaluator *e, int32_t i, const int32_t *action)
+static gpur_status step(gpur_evaluator *e, int32_t i, const void *action)
 {
     gpur_evaluation_game *const game = &e->games[i];
     gpur_env_runner *const runner = &e->runners[i];
@@ -141,7 +143,7 @@ static gpur_status play(gpur_evaluator *e, gpur_evaluation_choose choose, void *
         fill_rows(e, count);
         GPUR_TRY(choose(context, count, e->rows, e->streams, e->steps, e->greedy, e->actions));
         for (int64_t row = 0; row < count; row++)
-            GPUR_TRY(step(e, e->env[row], &e->actions[row]));
+            GPUR_TRY(step(e, e->env[row], e->actions + row * e->action_bytes));
         atomic_fetch_add(&e->nanoseconds, (int64_t)((gpur_clock_seconds() - begin) * 1e9));
     }
     return GPUR_OK;
@@ -153,7 +155,7 @@ gpur_status gpur_evaluator_play(gpur_evaluator *e, gpur_evaluation_choose choose
     const gpur_status status = play(e, choose, context, is_stopping);
     if (status != GPUR_OK)
         atomic_store(&e->episode, 0);
-    return gpur_prefix_error(status, "the evaluation");
+    return status;
 }
 
 void gpur_evaluator_fill_stats(const gpur_evaluator *e, gpur_run_stats *stats)

@@ -8,10 +8,11 @@
 
 #include "run/core.h"
 
-/* Chooses the actions of `count` observations. `streams` and `steps` say whose random numbers a row has. */
+/* Chooses the actions of `count` observations, as the environments take them. `streams` and `steps` say whose random
+ * numbers a row has. */
 typedef gpur_status (*gpur_evaluation_choose)(void *context, int64_t count, const unsigned char *obs,
                                               const uint32_t *streams, const uint64_t *steps, int32_t greedy,
-                                              int32_t *actions);
+                                              void *actions);
 
 /* The game of an environment. */
 typedef struct gpur_evaluation_game {
@@ -31,7 +32,9 @@ typedef struct gpur_evaluator {
     unsigned char *obs, *rows;
     uint32_t *streams;
     uint64_t *steps;
-    int32_t *actions, *env;
+    unsigned char *actions; /* (action_bytes) each */
+    int64_t action_bytes;
+    int32_t *env;
 
     /* The evaluation that is played, or was the last. */
     int64_t episodes, begun, ended, length;
@@ -42,9 +45,11 @@ typedef struct gpur_evaluator {
     _Atomic int64_t cut;         /* games of all evaluations that were cut off, see gpur_env_runner.cut */
 } gpur_evaluator;
 
-/* Makes room for `count` runners of this type, whose environments the caller then makes. After a failure call
+/* Makes room for `count` runners of this type, whose environments the caller then makes. `action_bytes`: of an action.
+ * After a failure call
  * gpur_evaluator_close. */
-gpur_status gpur_evaluator_alloc(gpur_evaluator *e, int32_t count, const gpur_env_type *type, uint32_t first_stream);
+gpur_status gpur_evaluator_alloc(gpur_evaluator *e, int32_t count, const gpur_env_type *type, int64_t action_bytes,
+                                 uint32_t first_stream);
 
 /* Opens the runners, whose environments are there. */
 gpur_status gpur_evaluator_open(gpur_evaluator *e, const gpur_obs_shape *shape, int32_t check_finite);
@@ -61,7 +66,7 @@ static inline int gpur_evaluator_is_over(const gpur_evaluator *e)
 /* Gives up the evaluation: the next one begins new games in all environments. */
 void gpur_evaluator_abandon(gpur_evaluator *e);
 
-/* Plays until the evaluation is over or `is_stopping` answers 1; another call goes on. Errors name the evaluation. */
+/* Plays until the evaluation is over or `is_stopping` answers 1; another call goes on. */
 gpur_status gpur_evaluator_play(gpur_evaluator *e, gpur_evaluation_choose choose, void *context,
                                 int (*is_stopping)(void *context));
 

@@ -16,16 +16,12 @@ int32_t gpur_shape_dims(const int32_t *shape)
     return dims;
 }
 
-gpur_status gpur_preset_ask_env(const gpur_run_envs *given, gpur_env_info *info, const char **env_name)
+gpur_status gpur_preset_ask_env(const gpur_run_config *run, gpur_env_info *info, const char **env_name)
 {
-    gpur_run_envs envs = {.size = sizeof envs};
-    GPUR_TRY(gpur_sized_read(&envs, sizeof envs, given, "gpur_run_envs"));
-    GPUR_REQUIRE(envs.type || envs.vector, "the type of environment is NULL");
-    const char *const options = envs.options ? envs.options : "";
     *info = (gpur_env_info){.size = sizeof *info};
-    *env_name = envs.vector ? envs.vector->name : envs.type->name;
-    return envs.vector ? gpur_vector_env_get_info(envs.vector, options, info)
-                       : gpur_env_get_info(envs.type, options, info);
+    *env_name = run->vector ? run->vector->name : run->type->name;
+    return run->vector ? gpur_vector_env_get_info(run->vector, run->env_options, info)
+                       : gpur_env_get_info(run->type, run->env_options, info);
 }
 
 gpur_obs_kind gpur_obs_kind_of(const gpur_space *obs)

@@ -19,8 +19,8 @@ typedef struct gpur_obs_kind {
 /* How many axes a shape has; 0 stands after the last one. */
 int32_t gpur_shape_dims(const int32_t *shape);
 
-/* Asks an environment of these for its spaces. *env_name: the type's. */
-gpur_status gpur_preset_ask_env(const gpur_run_envs *envs, gpur_env_info *info, const char **env_name);
+/* Asks an environment of these settings, which gpur_run_read_config has read, for its spaces. *env_name: the type's. */
+gpur_status gpur_preset_ask_env(const gpur_run_config *run, gpur_env_info *info, const char **env_name);
 
 gpur_obs_kind gpur_obs_kind_of(const gpur_space *obs);
 

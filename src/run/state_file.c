@@ -55,7 +55,9 @@ static gpur_status add_settings(const gpur_state_table *table, gpur_tensors *met
 {
     const gpur_run *const run = table->run;
     GPUR_TRY(gpur_tensors_add_metadata(metadata, "environment", "%.180s",
-                                       run->vector ? run->vector->name : run->type->name));
+                                       run->config.vector ? run->config.vector->name : run->config.type->name));
+    GPUR_TRY(
+        add_setting(metadata, &(const gpur_scalar){"seed", GPUR_SCALAR_U64, (void *)(uintptr_t)&run->config.seed}));
     for (int32_t i = 0; i < table->setting_count; i++)
         GPUR_TRY(add_setting(metadata, &table->settings[i]));
     return GPUR_OK;
@@ -105,7 +107,7 @@ static void read_run(gpur_state_table *table)
     table->evaluated_return = run->stats.evaluated_return;
     table->returns = run->returns;
     gpur_mutex_unlock(&run->lock);
-    table->env_options = gpur_options_checksum(run->env_options);
+    table->env_options = gpur_options_checksum(run->config.env_options);
 }
 
 static gpur_status write_contents(gpur_state_table *table, contents *c, gpur_stream *stream, const char *path)
@@ -151,11 +153,11 @@ static gpur_status check_count(int64_t count)
 
 static gpur_status check_counts(const gpur_state_table *table, const contents *c)
 {
-    if (table->env_options != gpur_options_checksum(table->run->env_options))
+    if (table->env_options != gpur_options_checksum(table->run->config.env_options))
         return gpur_fail(GPUR_INVALID_ARGUMENT,
                          "the file is of environments with other options than this run's, \"%.200s\"; they must be the "
                          "same",
-                         table->run->env_options);
+                         table->run->config.env_options);
     for (int32_t i = 0; i < c->count_count; i++) {
         const gpur_scalar *const count = &c->counts[i];
         if (count->type == GPUR_SCALAR_I64)

@@ -88,7 +88,7 @@ static gpur_status play(const gpur_actor_settings *s, int64_t steps)
     float obs[RUN_FEATURES], q[RUN_ACTIONS];
     void *env;
     int64_t length = 0;
-    run_fixture_env.init(settings.options, (uint64_t)bits.v[1] << 32 | bits.v[0], &info, &env);
+    run_fixture_env.init(settings.run.env_options, (uint64_t)bits.v[1] << 32 | bits.v[0], &info, &env);
     run_fixture_env.reset(env, obs);
     for (int64_t t = 0; t < steps; t++) {
         happened *const h = &history[t];
@@ -217,17 +217,35 @@ static void close_all(void)
     gpur_shared_close(&shared);
 }
 
+static gpur_actor_evaluation evaluations[2];
+static int64_t evaluated;
+
+/* The first one is followed by another, and the second by the end. */
+static gpur_status take_evaluation(void *context, const gpur_actor_evaluation *evaluation)
+{
+    const gpur_actor_settings *const s = context;
+    gpur_actor_counts *const counts = gpur_shared_counts(&shared, s->actor);
+    evaluations[evaluated] = *evaluation;
+    atomic_store(&counts->eval_episodes, 2);
+    if (++evaluated < 2)
+        atomic_store(&counts->evaluation, 8);
+    else
+        atomic_store(&counts->is_asked, 1);
+    return GPUR_OK;
+}
+
 static gpur_status act(gpur_actor_settings *s)
 {
-    const gpur_actor_transport transport = {s, take_block, take_episode, pull};
-    const gpur_actor_context context = {settings.type,
-                                        settings.options,
+    const gpur_actor_transport transport = {s, take_block, take_episode, pull, take_evaluation, NULL};
+    const gpur_actor_context context = {settings.run.type,
+                                        settings.run.env_options,
                                         device,
                                         &schema,
                                         &settings.replay,
                                         format,
                                         {sizeof(gpur_apex_networks), &settings.learner.network, NULL},
-                                        gpur_shared_counts(&shared, s->actor)};
+                                        gpur_shared_counts(&shared, s->actor),
+                                        &shared};
     reader = (gpur_shared_reader){.shared = &shared};
     const gpur_status status = gpur_actor_run(&context, s, &transport);
     gpur_shared_reader_close(&reader);
@@ -313,19 +331,26 @@ TEST(actors_and_incarnations_act_differently)
     close_all();
 }
 
-TEST(an_actor_that_evaluates_sends_episodes_alone)
+/* Games have 1 to 9 steps, as the fixture's environment says; its motor breaks with the 300th step of one of them. */
+TEST(an_actor_that_evaluates_sends_results_alone)
 {
     gpur_actor_settings s = settings_of_actor();
     open_all("numbers:fail=300");
+    gpur_actor_counts *const counts = gpur_shared_counts(&shared, GPUR_APEX_EVALUATOR);
     s.actor = GPUR_APEX_EVALUATOR;
-    atomic_store(&gpur_shared_counts(&shared, GPUR_APEX_EVALUATOR)->evaluation, 7);
-    CHECK_FAILS(act(&s), GPUR_INVALID_ARGUMENT, "step 300: the motor is broken");
-    CHECK(blocks == 0 && episodes > 5);
-    int64_t length = 0;
-    for (int64_t i = 0; i < episodes; i++)
-        length += games[i].length * (games[i].evaluation == 7);
-    CHECK(length <= 300 && length > 200);
-    CHECK_EQUAL(atomic_load(&gpur_shared_counts(&shared, GPUR_APEX_EVALUATOR)->steps), 300);
+    s.eval_envs = 4;
+    gpur_shared_set_evaluated(&shared, weights, gpur_policy_weights_bytes(policy));
+    atomic_store(&counts->eval_episodes, 6);
+    atomic_store(&counts->evaluation, 7);
+    CHECK_OK(act(&s));
+    CHECK(blocks == 0 && episodes == 0 && evaluated == 2);
+    CHECK(evaluations[0].number == 7 && evaluations[0].episodes == 6 && evaluations[0].length >= 6);
+    CHECK(evaluations[1].number == 8 && evaluations[1].episodes == 2 && evaluations[1].length >= 2);
+    CHECK_EQUAL(atomic_load(&counts->steps), evaluations[0].length + evaluations[1].length);
+    atomic_store(&counts->is_asked, 0);
+    atomic_store(&counts->eval_episodes, 1000);
+    atomic_store(&counts->evaluation, 9);
+    CHECK_FAILS(act(&s), GPUR_INVALID_ARGUMENT, "the motor is broken");
     close_all();
 }
 
@@ -337,6 +362,6 @@ int main(int argc, char **argv)
     RUN(without_initial_priorities_the_field_has_none);
     RUN(an_actor_that_waits_takes_the_newest_weights_after_each_block);
     RUN(actors_and_incarnations_act_differently);
-    RUN(an_actor_that_evaluates_sends_episodes_alone);
+    RUN(an_actor_that_evaluates_sends_results_alone);
     return test_main_end();
 }

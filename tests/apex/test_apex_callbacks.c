@@ -45,7 +45,7 @@ static gpur_status bring(const void *block, int64_t bytes)
 {
     gpur_status status = GPUR_WOULD_BLOCK;
     while (status == GPUR_WOULD_BLOCK)
-        status = gpur_apex_receive_block(fixture.apex, block, bytes);
+        status = gpur_apex_receive_block(fixture.run, block, bytes);
     return status;
 }
 
@@ -59,17 +59,17 @@ static int32_t take_episode(void *user, int64_t length, double episode_return)
 {
     remote *const w = user;
     w->episodes++;
-    return gpur_apex_receive_episode(fixture.apex, w->actor, length, episode_return) != GPUR_OK;
+    return gpur_apex_receive_episode(fixture.run, w->actor, length, episode_return) != GPUR_OK;
 }
 
 static int32_t copy_weights(void *user, void *weights, int64_t bytes, int32_t *is_new)
 {
     remote *const w = user;
     int64_t broadcast = 0;
-    gpur_status status = gpur_apex_get_weights(fixture.apex, NULL, 0, &broadcast);
+    gpur_status status = gpur_apex_get_weights(fixture.run, NULL, 0, &broadcast);
     *is_new = status == GPUR_OK && broadcast > w->pulled;
     if (*is_new)
-        status = gpur_apex_get_weights(fixture.apex, weights, bytes, &w->pulled);
+        status = gpur_apex_get_weights(fixture.run, weights, bytes, &w->pulled);
     return status != GPUR_OK;
 }
 
@@ -78,7 +78,7 @@ static gpur_status act(remote *w)
     gpur_apex_config config = settings.apex;
     const gpur_apex_transport transport = {sizeof transport, take_block, take_episode, copy_weights, w};
     config.actors = REMOTE_ACTORS;
-    return gpur_apex_act(&config, w->actor, 7, settings.type, &settings.replay, APEX_NETWORKS(&settings), 0,
+    return gpur_apex_act(&settings.run, &config, w->actor, 7, &settings.replay, APEX_NETWORKS(&settings), 0,
                          &transport);
 }
 
@@ -90,11 +90,11 @@ static void *run_remote_actor(void *user)
     return NULL;
 }
 
-/* The first call of gpur_apex_advance does it. */
+/* The first call of gpur_run_advance does it. */
 static void broadcast_first_weights(void)
 {
-    gpur_apex_stop(fixture.apex);
-    CHECK_EQUAL(gpur_apex_advance(fixture.apex, 1, 0), GPUR_INTERRUPTED);
+    gpur_run_stop(fixture.run);
+    CHECK_EQUAL(gpur_run_advance(fixture.run, 1, 0), GPUR_INTERRUPTED);
 }
 
 /* Each row that a remote actor handed over is in the replay, and its epsilons and episodes are those of the ladder. */
@@ -109,13 +109,13 @@ TEST(remote_actors_feed_a_learner_and_act_by_its_newest_weights)
         remote_actors[i].most = 60 + i;
     }
     int64_t broadcast = -1;
-    CHECK_OK(gpur_apex_get_weights(fixture.apex, NULL, 0, &broadcast));
+    CHECK_OK(gpur_apex_get_weights(fixture.run, NULL, 0, &broadcast));
     CHECK_EQUAL(broadcast, 0);
     broadcast_first_weights();
     for (int i = 0; i < REMOTE_ACTORS; i++)
         CHECK_EQUAL(pthread_create(&remote_actors[i].thread, NULL, run_remote_actor, &remote_actors[i]), 0);
     for (int done = 0; done < REMOTE_ACTORS;) {
-        CHECK_OK(gpur_apex_advance(fixture.apex, 0, 1));
+        CHECK_OK(gpur_run_advance(fixture.run, 0, 1));
         done = 0;
         for (int i = 0; i < REMOTE_ACTORS; i++)
             done += atomic_load(&remote_actors[i].is_done);
@@ -127,14 +127,14 @@ TEST(remote_actors_feed_a_learner_and_act_by_its_newest_weights)
         CHECK(remote_actors[i].pulled > 1);
         blocks += remote_actors[i].blocks, episodes += remote_actors[i].episodes;
     }
-    CHECK_OK(gpur_apex_finish(fixture.apex, 0));
-    const gpur_apex_stats stats = apex_fixture_stats(&fixture);
+    CHECK_OK(gpur_run_advance(fixture.run, 0, 0));
+    const gpur_run_stats stats = apex_fixture_stats(&fixture);
     CHECK_OK(gpur_replay_get_stats(fixture.replay, &replay));
-    CHECK_EQUAL(stats.blocks, blocks);
-    CHECK(stats.rows == ROWS * blocks && stats.env_steps == stats.rows && replay.appended == stats.rows);
-    CHECK(stats.starts == REMOTE_ACTORS && stats.actors == REMOTE_ACTORS && stats.deaths == 0);
-    CHECK(stats.refused_blocks == 0 && stats.lost_blocks == 0);
-    CHECK(episodes > 0 && stats.episodes == episodes && fixture.kinds[GPUR_APEX_EPISODE] == episodes);
+    CHECK_EQUAL(stats.apex.blocks, blocks);
+    CHECK(stats.apex.rows == ROWS * blocks && stats.env_steps == stats.apex.rows && replay.appended == stats.apex.rows);
+    CHECK(stats.apex.starts == REMOTE_ACTORS && stats.apex.actors == REMOTE_ACTORS && stats.apex.deaths == 0);
+    CHECK(stats.apex.refused_blocks == 0 && stats.apex.lost_blocks == 0);
+    CHECK(episodes > 0 && stats.episodes == episodes && fixture.kinds[GPUR_RUN_EPISODE] == episodes);
     CHECK(stats.recent_return >= 1.0 && fixture.most_actor == REMOTE_ACTORS - 1);
     apex_fixture_close(&fixture);
 }
@@ -163,7 +163,7 @@ TEST(a_remote_actor_has_its_share_of_the_rows_under_way)
     for (int is_limited = 1; is_limited >= 0; is_limited--) {
         settings.apex.samples_per_insert = is_limited ? 8.0 : 0.0;
         most_rows = w.blocks = w.pulled = 0;
-        CHECK_EQUAL(gpur_apex_act(&settings.apex, 0, 0, settings.type, &settings.replay, APEX_NETWORKS(&settings), 0,
+        CHECK_EQUAL(gpur_apex_act(&settings.run, &settings.apex, 0, 0, &settings.replay, APEX_NETWORKS(&settings), 0,
                                   &transport),
                     GPUR_INTERRUPTED);
         CHECK_EQUAL(most_rows, is_limited ? 3 : ROWS);
@@ -178,12 +178,11 @@ TEST(a_remote_actor_takes_what_is_not_finite_as_its_replay_says)
     const gpur_apex_transport transport = {sizeof transport, measure_block, take_episode, copy_weights, &w};
     open_run("numbers:bad=30");
     broadcast_first_weights();
-    settings.apex.env_options = settings.options;
     settings.apex.actors = REMOTE_ACTORS;
     for (int32_t checks = 0; checks < 2; checks++) {
         settings.replay.check_finite = checks;
         w.blocks = w.pulled = 0;
-        const gpur_status status = gpur_apex_act(&settings.apex, 0, checks, settings.type, &settings.replay,
+        const gpur_status status = gpur_apex_act(&settings.run, &settings.apex, 0, checks, &settings.replay,
                                                  APEX_NETWORKS(&settings), 0, &transport);
         TEST_REQUIRE(status == (checks ? GPUR_INVALID_ARGUMENT : GPUR_INTERRUPTED), "%s", gpur_last_error());
         CHECK(checks ? w.blocks < w.most : w.blocks == w.most);
@@ -246,7 +245,7 @@ static gpur_status deliver(int64_t bytes)
         return GPUR_OUT_OF_MEMORY;
     gpur_status advanced = GPUR_OK;
     while (advanced == GPUR_OK && !atomic_load(&e.is_done))
-        advanced = gpur_apex_advance(fixture.apex, 0, 1);
+        advanced = gpur_run_advance(fixture.run, 0, 1);
     pthread_join(thread, NULL);
     return advanced == GPUR_OK ? e.status : advanced;
 }
@@ -254,7 +253,7 @@ static gpur_status deliver(int64_t bytes)
 static void *advance(void *user)
 {
     (void)user;
-    (void)gpur_apex_advance(fixture.apex, 0, INT64_MAX);
+    (void)gpur_run_advance(fixture.run, 0, INT64_MAX);
     return NULL;
 }
 
@@ -277,15 +276,15 @@ TEST(a_start_is_counted_while_the_block_before_it_waits_for_the_limiter)
     nanosleep(&(struct timespec){.tv_nsec = 300 * 1000 * 1000}, NULL);
     CHECK_EQUAL(atomic_load(&e.is_done), 0);
     const double begin = gpur_clock_seconds();
-    CHECK_OK(gpur_apex_receive_start(fixture.apex, 1, 5));
+    CHECK_OK(gpur_apex_receive_start(fixture.run, 1, 5));
     CHECK_EQUAL(atomic_load(&e.is_done), 0);
-    CHECK_OK(gpur_apex_receive_start(fixture.apex, 0, 2));
+    CHECK_OK(gpur_apex_receive_start(fixture.run, 0, 2));
     CHECK(gpur_clock_seconds() - begin < 5.0);
     pthread_join(other, NULL);
     CHECK_OK(e.status);
-    const gpur_apex_stats stats = apex_fixture_stats(&fixture);
-    CHECK(stats.starts == 3 && stats.deaths == 1 && stats.limiter_timeouts == 0);
-    gpur_apex_stop(fixture.apex);
+    const gpur_run_stats stats = apex_fixture_stats(&fixture);
+    CHECK(stats.apex.starts == 3 && stats.apex.deaths == 1 && stats.apex.limiter_timeouts == 0);
+    gpur_run_stop(fixture.run);
     pthread_join(learner, NULL);
     apex_fixture_close(&fixture);
 }
@@ -293,13 +292,14 @@ TEST(a_start_is_counted_while_the_block_before_it_waits_for_the_limiter)
 /* Refused, counted, and nothing else changed: not even with the run closed does the caller wait. */
 static void check_refused(int64_t bytes, gpur_status wanted, const char *text)
 {
-    const gpur_apex_stats before = apex_fixture_stats(&fixture);
-    CHECK_FAILS(gpur_apex_receive_block(fixture.apex, block, bytes), wanted, text);
-    gpur_apex_stats after = apex_fixture_stats(&fixture);
-    CHECK_EQUAL(after.refused_blocks, before.refused_blocks + 1);
-    CHECK(after.rows == before.rows && after.blocks == before.blocks && after.lost_blocks == before.lost_blocks);
-    CHECK(after.starts == before.starts && after.deaths == before.deaths);
-    CHECK_EQUAL(gpur_replay_size(fixture.replay), after.rows);
+    const gpur_run_stats before = apex_fixture_stats(&fixture);
+    CHECK_FAILS(gpur_apex_receive_block(fixture.run, block, bytes), wanted, text);
+    gpur_run_stats after = apex_fixture_stats(&fixture);
+    CHECK_EQUAL(after.apex.refused_blocks, before.apex.refused_blocks + 1);
+    CHECK(after.apex.rows == before.apex.rows && after.apex.blocks == before.apex.blocks &&
+          after.apex.lost_blocks == before.apex.lost_blocks);
+    CHECK(after.apex.starts == before.apex.starts && after.apex.deaths == before.apex.deaths);
+    CHECK_EQUAL(gpur_replay_size(fixture.replay), after.apex.rows);
 }
 
 /* Sets a byte of a good block so that its checksum is right and only its rows are bad: a flag that is 2, say. */
@@ -327,7 +327,7 @@ TEST(bad_blocks_are_refused_and_counted)
     open_run("numbers");
     foreign = settings.replay;
     foreign.gamma = 0.5f;
-    CHECK_FAILS(gpur_apex_receive_block(fixture.apex, block, make(1, 7, 4)), GPUR_WOULD_BLOCK, "nobody advances");
+    CHECK_FAILS(gpur_apex_receive_block(fixture.run, block, make(1, 7, 4)), GPUR_WOULD_BLOCK, "nobody advances");
     CHECK_OK(deliver(make(1, 7, 4)));
     CHECK_OK(deliver(make(1, 7, 5)));
     const int64_t bytes = make(1, 7, 6);
@@ -342,10 +342,11 @@ TEST(bad_blocks_are_refused_and_counted)
     check_refused(make(1, 7, 5), GPUR_INVALID_ARGUMENT, "block 5 of actor 1 has come already; the next one is 6");
     check_refused(make(1, 6, 6), GPUR_INVALID_ARGUMENT, "incarnation 6 of actor 1, of which incarnation 7 has come");
     check_refused(make_bad_rows(8), GPUR_FILE_ERROR, "");
-    CHECK_FAILS(gpur_apex_receive_block(fixture.apex, NULL, 1), GPUR_INVALID_ARGUMENT, "NULL");
+    CHECK_FAILS(gpur_apex_receive_block(fixture.run, NULL, 1), GPUR_INVALID_ARGUMENT, "NULL");
     CHECK_OK(deliver(make(1, 7, 6)));
-    const gpur_apex_stats stats = apex_fixture_stats(&fixture);
-    CHECK(stats.rows == 3 * ROWS && stats.blocks == 3 && stats.refused_blocks == 10 && stats.lost_blocks == 0);
+    const gpur_run_stats stats = apex_fixture_stats(&fixture);
+    CHECK(stats.apex.rows == 3 * ROWS && stats.apex.blocks == 3 && stats.apex.refused_blocks == 10 &&
+          stats.apex.lost_blocks == 0);
     apex_fixture_close(&fixture);
 }
 
@@ -356,16 +357,16 @@ TEST(lost_blocks_are_the_gaps_and_a_new_incarnation_is_a_start)
     CHECK_OK(deliver(make(0, 3, 5)));
     CHECK_OK(deliver(make(2, 1, 0)));
     CHECK_OK(deliver(make(2, 1, 2)));
-    gpur_apex_stats stats = apex_fixture_stats(&fixture);
-    CHECK(stats.lost_blocks == 3 && stats.starts == 2 && stats.deaths == 0 && stats.actors == 2);
+    gpur_run_stats stats = apex_fixture_stats(&fixture);
+    CHECK(stats.apex.lost_blocks == 3 && stats.apex.starts == 2 && stats.apex.deaths == 0 && stats.apex.actors == 2);
     CHECK_OK(deliver(make(0, 4, 0)));
     CHECK_OK(deliver(make(0, 4, 1)));
     stats = apex_fixture_stats(&fixture);
-    CHECK(stats.lost_blocks == 3 && stats.starts == 3 && stats.deaths == 1 && stats.actors == 2);
-    CHECK(stats.rows == 6 * ROWS && stats.refused_blocks == 0);
-    CHECK_EQUAL(fixture.kinds[GPUR_APEX_STARTED], 3);
+    CHECK(stats.apex.lost_blocks == 3 && stats.apex.starts == 3 && stats.apex.deaths == 1 && stats.apex.actors == 2);
+    CHECK(stats.apex.rows == 6 * ROWS && stats.apex.refused_blocks == 0);
+    CHECK_EQUAL(fixture.kinds[GPUR_RUN_STARTED], 3);
     CHECK_OK(deliver(make(0, 5, 2))); /* of which the first two are missing */
-    CHECK_EQUAL(apex_fixture_stats(&fixture).lost_blocks, 5);
+    CHECK_EQUAL(apex_fixture_stats(&fixture).apex.lost_blocks, 5);
     apex_fixture_close(&fixture);
 }
 
@@ -374,26 +375,26 @@ TEST(starts_that_are_told_are_counted_and_so_are_the_deaths_before)
 {
     open_run("numbers");
     for (int64_t incarnation = 3; incarnation < 15; incarnation++)
-        CHECK_OK(gpur_apex_receive_start(fixture.apex, 0, incarnation));
-    gpur_apex_stats stats = apex_fixture_stats(&fixture);
-    CHECK(stats.starts == 12 && stats.deaths == 11 && stats.actors == 0);
+        CHECK_OK(gpur_apex_receive_start(fixture.run, 0, incarnation));
+    gpur_run_stats stats = apex_fixture_stats(&fixture);
+    CHECK(stats.apex.starts == 12 && stats.apex.deaths == 11 && stats.apex.actors == 0);
     CHECK_OK(deliver(make(0, 14, 2))); /* the first two are missing */
     CHECK_OK(deliver(make(0, 14, 3)));
     CHECK_OK(deliver(make(0, 15, 0))); /* one that was not told */
-    CHECK_OK(gpur_apex_receive_start(fixture.apex, 0, 16));
+    CHECK_OK(gpur_apex_receive_start(fixture.run, 0, 16));
     stats = apex_fixture_stats(&fixture);
-    CHECK(stats.starts == 14 && stats.deaths == 13 && stats.actors == 1 && stats.lost_blocks == 2);
-    CHECK_EQUAL(fixture.kinds[GPUR_APEX_STARTED], 13);
+    CHECK(stats.apex.starts == 14 && stats.apex.deaths == 13 && stats.apex.actors == 1 && stats.apex.lost_blocks == 2);
+    CHECK_EQUAL(fixture.kinds[GPUR_RUN_STARTED], 13);
     check_refused(make(0, 15, 1), GPUR_INVALID_ARGUMENT, "incarnation 15 of actor 0, of which incarnation 16 has come");
-    CHECK_FAILS(gpur_apex_receive_start(fixture.apex, 0, 16), GPUR_INVALID_ARGUMENT,
+    CHECK_FAILS(gpur_apex_receive_start(fixture.run, 0, 16), GPUR_INVALID_ARGUMENT,
                 "incarnation is 16 and that of actor 0 before was 16; it must be above that");
-    CHECK_FAILS(gpur_apex_receive_start(fixture.apex, 1, -1), GPUR_INVALID_ARGUMENT, "incarnation is -1");
-    CHECK_FAILS(gpur_apex_receive_start(fixture.apex, REMOTE_ACTORS, 1), GPUR_INVALID_ARGUMENT, "actor is 3");
+    CHECK_FAILS(gpur_apex_receive_start(fixture.run, 1, -1), GPUR_INVALID_ARGUMENT, "incarnation is -1");
+    CHECK_FAILS(gpur_apex_receive_start(fixture.run, REMOTE_ACTORS, 1), GPUR_INVALID_ARGUMENT, "actor is 3");
     CHECK_FAILS(gpur_apex_receive_start(NULL, 0, 1), GPUR_INVALID_ARGUMENT, "NULL");
     CHECK_OK(deliver(make(0, 16, 0))); /* its steps are counted from 0 on */
     CHECK_EQUAL(apex_fixture_stats(&fixture).env_steps, stats.env_steps + ROWS);
-    CHECK_OK(gpur_apex_receive_start(fixture.apex, 1, 0));
-    CHECK_OK(gpur_apex_receive_episode(fixture.apex, 0, 4, 2.5)); /* the one that has told its start alone has none */
+    CHECK_OK(gpur_apex_receive_start(fixture.run, 1, 0));
+    CHECK_OK(gpur_apex_receive_episode(fixture.run, 0, 4, 2.5)); /* the one that has told its start alone has none */
     CHECK_NEAR(apex_fixture_stats(&fixture).recent_return, 2.5, 0.0);
     apex_fixture_close(&fixture);
 }
@@ -403,11 +404,11 @@ TEST(the_return_is_that_of_the_greediest_remote_actor_that_came)
 {
     open_run("numbers");
     CHECK_OK(deliver(make(0, 1, 0)));
-    CHECK_OK(gpur_apex_receive_episode(fixture.apex, 0, 4, 2.5));
+    CHECK_OK(gpur_apex_receive_episode(fixture.run, 0, 4, 2.5));
     CHECK_NEAR(apex_fixture_stats(&fixture).recent_return, 2.5, 0.0);
     CHECK_OK(deliver(make(2, 1, 0)));
-    CHECK_OK(gpur_apex_receive_episode(fixture.apex, 2, 4, 7.5));
-    CHECK_OK(gpur_apex_receive_episode(fixture.apex, 0, 4, 100.0));
+    CHECK_OK(gpur_apex_receive_episode(fixture.run, 2, 4, 7.5));
+    CHECK_OK(gpur_apex_receive_episode(fixture.run, 0, 4, 100.0));
     CHECK_NEAR(apex_fixture_stats(&fixture).recent_return, 5.0, 0.0);
     apex_fixture_close(&fixture);
 }
@@ -423,16 +424,16 @@ TEST(a_block_that_a_saved_run_has_is_refused_after_a_load)
     open_run("numbers");
     CHECK_OK(deliver(make(1, 7, 0)));
     CHECK_OK(deliver(make(1, 7, 1)));
-    CHECK_OK(gpur_apex_save(fixture.apex, folder));
+    CHECK_OK(gpur_run_save(fixture.run, folder));
     apex_fixture_close(&fixture);
     open_run("numbers");
-    CHECK_OK(gpur_apex_load(fixture.apex, folder, 0));
-    CHECK_FAILS(gpur_apex_receive_block(fixture.apex, block, make(1, 7, 1)), GPUR_INVALID_ARGUMENT,
+    CHECK_OK(gpur_run_load(fixture.run, folder, 0));
+    CHECK_FAILS(gpur_apex_receive_block(fixture.run, block, make(1, 7, 1)), GPUR_INVALID_ARGUMENT,
                 "block 1 of actor 1 has come already; the next one is 2");
-    CHECK_FAILS(gpur_apex_receive_block(fixture.apex, block, make(1, 6, 9)), GPUR_INVALID_ARGUMENT, "incarnation 6");
+    CHECK_FAILS(gpur_apex_receive_block(fixture.run, block, make(1, 6, 9)), GPUR_INVALID_ARGUMENT, "incarnation 6");
     CHECK_OK(deliver(make(1, 7, 4))); /* what came between the save and the death is gone with the learner */
-    const gpur_apex_stats stats = apex_fixture_stats(&fixture);
-    CHECK(stats.rows == 3 * ROWS && stats.refused_blocks == 2 && stats.lost_blocks == 0);
+    const gpur_run_stats stats = apex_fixture_stats(&fixture);
+    CHECK(stats.apex.rows == 3 * ROWS && stats.apex.refused_blocks == 2 && stats.apex.lost_blocks == 0);
     apex_fixture_close(&fixture);
     test_remove_folder();
 }
@@ -447,26 +448,26 @@ TEST(bad_settings_of_remote_actors_are_refused)
     CHECK_FAILS(act(&w), GPUR_INVALID_ARGUMENT, "actor is 3 and actors, of all remote actors, 3");
     settings.apex.actors = 1;
     CHECK_FAILS(
-        gpur_apex_act(&settings.apex, 0, 0, settings.type, &settings.replay, APEX_NETWORKS(&settings), 0, &transport),
+        gpur_apex_act(&settings.run, &settings.apex, 0, 0, &settings.replay, APEX_NETWORKS(&settings), 0, &transport),
         GPUR_INVALID_ARGUMENT, "must have all three");
     transport.take_episode = take_episode;
     CHECK_FAILS(
-        gpur_apex_act(&settings.apex, 0, -1, settings.type, &settings.replay, APEX_NETWORKS(&settings), 0, &transport),
+        gpur_apex_act(&settings.run, &settings.apex, 0, -1, &settings.replay, APEX_NETWORKS(&settings), 0, &transport),
         GPUR_INVALID_ARGUMENT, "incarnation is -1");
-    CHECK_FAILS(gpur_apex_act(&settings.apex, 0, 0, settings.type, NULL, APEX_NETWORKS(&settings), 0, &transport),
+    CHECK_FAILS(gpur_apex_act(&settings.run, &settings.apex, 0, 0, NULL, APEX_NETWORKS(&settings), 0, &transport),
                 GPUR_INVALID_ARGUMENT, "must not be NULL");
     CHECK_FAILS(
-        gpur_apex_act(&settings.apex, 0, 0, settings.type, &settings.replay, APEX_NETWORKS(&settings), 0, &transport),
+        gpur_apex_act(&settings.run, &settings.apex, 0, 0, &settings.replay, APEX_NETWORKS(&settings), 0, &transport),
         GPUR_INVALID_ARGUMENT, "copy_weights gave no weights before the first step");
     settings.fields[0].name = "observation";
     CHECK_FAILS(
-        gpur_apex_act(&settings.apex, 0, 0, settings.type, &settings.replay, APEX_NETWORKS(&settings), 0, &transport),
+        gpur_apex_act(&settings.run, &settings.apex, 0, 0, &settings.replay, APEX_NETWORKS(&settings), 0, &transport),
         GPUR_INVALID_ARGUMENT, "\"obs\"");
     settings.fields[0].name = "obs";
-    CHECK_FAILS(gpur_apex_receive_episode(fixture.apex, REMOTE_ACTORS, 1, 1.0), GPUR_INVALID_ARGUMENT, "actor is 3");
-    CHECK_FAILS(gpur_apex_receive_episode(fixture.apex, 0, 0, 1.0), GPUR_INVALID_ARGUMENT, "length is 0");
-    CHECK_FAILS(gpur_apex_receive_episode(fixture.apex, 0, 1, NAN), GPUR_INVALID_ARGUMENT, "episode_return is nan");
-    CHECK_FAILS(gpur_apex_get_weights(fixture.apex, block, 5, &broadcast), GPUR_INVALID_ARGUMENT, "bytes is 5");
+    CHECK_FAILS(gpur_apex_receive_episode(fixture.run, REMOTE_ACTORS, 1, 1.0), GPUR_INVALID_ARGUMENT, "actor is 3");
+    CHECK_FAILS(gpur_apex_receive_episode(fixture.run, 0, 0, 1.0), GPUR_INVALID_ARGUMENT, "length is 0");
+    CHECK_FAILS(gpur_apex_receive_episode(fixture.run, 0, 1, NAN), GPUR_INVALID_ARGUMENT, "episode_return is nan");
+    CHECK_FAILS(gpur_apex_get_weights(fixture.run, block, 5, &broadcast), GPUR_INVALID_ARGUMENT, "bytes is 5");
     CHECK_EQUAL(gpur_apex_weights_bytes(NULL), 0);
     apex_fixture_close(&fixture);
     const gpur_device_config device = test_device_config();

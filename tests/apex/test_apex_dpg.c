@@ -109,7 +109,7 @@ static void act_alone(gpur_actor_settings *s)
 {
     const gpur_actor_transport transport = {s, take_block, take_episode, pull};
     const gpur_actor_context context = {
-        .type = settings.type,
+        .type = settings.run.type,
         .env_options = "",
         .device = device,
         .schema = &schema,
@@ -169,17 +169,17 @@ static void play_again(const gpur_actor_settings *s, int64_t count, double *rewa
     gpur_env_info info = {.size = sizeof info};
     void *env = NULL;
     float obs[OBS];
-    CHECK(!settings.type->init("", joined(bits.v[0], bits.v[1]), &info, &env));
+    CHECK(!settings.run.type->init("", joined(bits.v[0], bits.v[1]), &info, &env));
     for (int64_t t = 0; t < count; t++) {
         const float torque = 2.0f * rows[t].action;
         gpur_env_result result = {0};
         if (t % CUT == 0)
-            CHECK(!settings.type->reset(env, obs));
+            CHECK(!settings.run.type->reset(env, obs));
         CHECK(memcmp(obs, rows[t].obs, sizeof obs) == 0);
-        CHECK(!settings.type->step(env, &torque, obs, &result));
+        CHECK(!settings.run.type->step(env, &torque, obs, &result));
         rewards[t] = (double)result.reward;
     }
-    settings.type->close(env);
+    settings.run.type->close(env);
 }
 
 /* By definition, from the step t on [Horgan et al. 2018, section 3.2]. */
@@ -233,9 +233,9 @@ TEST(an_actors_vectors_and_priorities_are_those_of_their_definition)
 static void check_all_arrived(void)
 {
     CHECK_OK(apex_fixture_end_actors(&fixture));
-    const gpur_apex_stats stats = apex_fixture_stats(&fixture);
-    CHECK_EQUAL(stats.rows, fixture.steps);
-    CHECK(stats.lost_rows == 0 && stats.refused_blocks == 0 && stats.deaths == 0);
+    const gpur_run_stats stats = apex_fixture_stats(&fixture);
+    CHECK_EQUAL(stats.apex.rows, fixture.steps);
+    CHECK(stats.apex.lost_rows == 0 && stats.apex.refused_blocks == 0 && stats.apex.deaths == 0);
     CHECK(strcmp(fixture.error, "") == 0);
 }
 
@@ -243,19 +243,19 @@ TEST(actors_in_threads_fill_the_replay_while_both_networks_are_trained)
 {
     gpur_learner_stats learned = {.size = sizeof learned};
     begin();
-    settings.apex.eval_episodes = 3;
+    settings.run.eval_episodes = 3;
     CHECK_OK(open_run());
-    CHECK_OK(gpur_apex_advance(fixture.apex, 1000, 0));
-    CHECK_OK(gpur_apex_advance(fixture.apex, 0, 120));
-    const gpur_apex_stats stats = apex_fixture_stats(&fixture);
+    CHECK_OK(gpur_run_advance(fixture.run, 1000, 0));
+    CHECK_OK(gpur_run_advance(fixture.run, 0, 120));
+    const gpur_run_stats stats = apex_fixture_stats(&fixture);
     CHECK_OK(gpur_learner_get_stats(fixture.learner, &learned));
     CHECK(stats.train_steps >= 120 && learned.steps == stats.train_steps && learned.target_copies >= 1);
-    CHECK_EQUAL(stats.broadcasts, 1 + stats.train_steps / 10);
+    CHECK_EQUAL(stats.apex.broadcasts, 1 + stats.train_steps / 10);
     CHECK(isfinite(learned.loss) && learned.policy_gradient_norm > 0.0f);
     check_all_arrived();
-    CHECK_OK(gpur_apex_finish(fixture.apex, 1));
+    CHECK_OK(gpur_run_evaluate(fixture.run, 0, 0, NULL));
     CHECK(fixture.evaluation.episodes == 3 && fixture.evaluation.length == 3 * 200);
-    CHECK(fixture.evaluation.epsilon == 0.0f && fixture.evaluation.mean_return < 0.0);
+    CHECK(fixture.apex->evaluator->epsilon == 0.0f && fixture.evaluation.mean_return < 0.0);
     CHECK(fixture.noise == 0.3f);
     apex_fixture_close(&fixture);
 }
@@ -266,7 +266,7 @@ TEST(actors_get_the_newest_weights_of_both_networks)
     static unsigned char sent[1 << 20], wanted[1 << 20];
     begin();
     CHECK_OK(open_run());
-    CHECK_OK(gpur_apex_advance(fixture.apex, 0, 50));
+    CHECK_OK(gpur_run_advance(fixture.run, 0, 50));
     const gpur_actor_policies *const p = &fixture.apex->policies;
     const int64_t bytes = gpur_actor_policies_bytes(p);
     CHECK(bytes == fixture.apex->shared.weights_bytes && bytes <= (int64_t)sizeof sent);
@@ -284,7 +284,7 @@ TEST(without_initial_priorities_actors_have_no_critic)
     settings.apex.initial_priorities = 0;
     CHECK_OK(open_run());
     CHECK(fixture.apex->policies.critic == NULL);
-    CHECK_OK(gpur_apex_advance(fixture.apex, 300, 20));
+    CHECK_OK(gpur_run_advance(fixture.run, 300, 20));
     check_all_arrived();
     apex_fixture_close(&fixture);
 }
@@ -292,16 +292,15 @@ TEST(without_initial_priorities_actors_have_no_critic)
 TEST(actors_in_processes_act_by_both_networks)
 {
     begin();
-    settings.apex.processes = 1;
     settings.apex.command = apex_fixture_command("test_apex_dpg", "serve", "pendulum");
     CHECK_OK(open_run());
-    CHECK_OK(gpur_apex_advance(fixture.apex, 500, 0));
+    CHECK_OK(gpur_run_advance(fixture.run, 500, 0));
     CHECK_OK(apex_fixture_await_actors(&fixture, 3));
     check_all_arrived();
     apex_fixture_close(&fixture);
     settings.dpg.critic.trunk[0].units = 48; /* another network than the actors' */
     CHECK_OK(open_run());
-    CHECK_FAILS(gpur_apex_advance(fixture.apex, 300, 0), GPUR_INVALID_ARGUMENT, "the networks must be the same");
+    CHECK_FAILS(gpur_run_advance(fixture.run, 300, 0), GPUR_INVALID_ARGUMENT, "the networks must be the same");
     apex_fixture_close(&fixture);
 }
 
@@ -321,7 +320,7 @@ static void *work(void *context)
 {
     gpur_apex_config apex = settings.apex;
     apex.actors = 1;
-    worked = gpur_apex_work(&apex, 0, settings.type, &settings.replay, APEX_NETWORKS(&settings), 0, stop, NULL);
+    worked = gpur_apex_work(&settings.run, &apex, 0, &settings.replay, APEX_NETWORKS(&settings), 0, stop, NULL);
     snprintf(remote_error, sizeof remote_error, "%s", gpur_last_error());
     return context;
 }
@@ -337,8 +336,8 @@ TEST(a_remote_actor_finds_both_networks_in_the_folder)
     CHECK_OK(open_run());
     atomic_store(&is_over, 0);
     CHECK_EQUAL(pthread_create(&thread, NULL, work, NULL), 0);
-    CHECK_OK(gpur_apex_advance(fixture.apex, 0, 30));
-    CHECK(apex_fixture_stats(&fixture).rows >= 200);
+    CHECK_OK(gpur_run_advance(fixture.run, 0, 30));
+    CHECK(apex_fixture_stats(&fixture).apex.rows >= 200);
     atomic_store(&is_over, 1);
     pthread_join(thread, NULL);
     TEST_REQUIRE(worked == GPUR_OK, "the remote actor ended with %s", remote_error);
@@ -362,16 +361,16 @@ TEST(a_run_is_resumed_with_its_learner)
     (void)test_file_path("replay.safetensors");
     begin();
     CHECK_OK(open_run());
-    CHECK_OK(gpur_apex_advance(fixture.apex, 0, 15));
-    CHECK_OK(gpur_apex_save(fixture.apex, folder));
-    const gpur_apex_stats saved = apex_fixture_stats(&fixture);
+    CHECK_OK(gpur_run_advance(fixture.run, 0, 15));
+    CHECK_OK(gpur_run_save(fixture.run, folder));
+    const gpur_run_stats saved = apex_fixture_stats(&fixture);
     apex_fixture_close(&fixture);
     CHECK_OK(open_run());
-    CHECK_OK(gpur_apex_load(fixture.apex, folder, 0));
+    CHECK_OK(gpur_run_load(fixture.run, folder, 0));
     CHECK_OK(gpur_learner_save(fixture.learner, test_file_path("again.safetensors"), NULL));
     CHECK(files_are_same(test_file_path("again.safetensors"), test_file_path("learner.safetensors")));
-    CHECK_OK(gpur_apex_advance(fixture.apex, 0, 5));
-    const gpur_apex_stats stats = apex_fixture_stats(&fixture);
+    CHECK_OK(gpur_run_advance(fixture.run, 0, 5));
+    const gpur_run_stats stats = apex_fixture_stats(&fixture);
     CHECK_EQUAL(stats.train_steps, saved.train_steps + 5);
     CHECK(stats.env_steps >= saved.env_steps);
     apex_fixture_close(&fixture);
@@ -414,9 +413,11 @@ static const gpur_env_type odd = {
 
 static gpur_status create(const gpur_env_type *type)
 {
-    gpur_apex *apex = NULL;
-    const gpur_status status = gpur_apex_create(fixture.learner, type, &settings.apex, &apex);
-    gpur_apex_destroy(apex);
+    gpur_run *run = NULL;
+    gpur_run_config config = settings.run;
+    config.type = type;
+    const gpur_status status = gpur_apex_create(fixture.learner, &config, &settings.apex, &run);
+    gpur_run_destroy(run);
     return status;
 }
 
@@ -440,15 +441,14 @@ TEST(environments_with_other_actions_are_refused)
     actions = vector, actions.lows = lows, actions.highs = highs;
     CHECK_FAILS(create(&odd), GPUR_INVALID_ARGUMENT, "is -1 to -1; it must have finite bounds");
     settings.apex.sigma = -0.5f;
-    CHECK_FAILS(create(settings.type), GPUR_INVALID_ARGUMENT, "sigma is -0.5; it must be 0 or more, and finite");
-    gpur_apex *apex = NULL;
-    CHECK_FAILS(gpur_apex_create(NULL, settings.type, &settings.apex, &apex), GPUR_INVALID_ARGUMENT, "NULL");
+    CHECK_FAILS(create(settings.run.type), GPUR_INVALID_ARGUMENT, "sigma is -0.5; it must be 0 or more, and finite");
+    gpur_run *run = NULL;
+    CHECK_FAILS(gpur_apex_create(NULL, &settings.run, &settings.apex, &run), GPUR_INVALID_ARGUMENT, "NULL");
     apex_fixture_close(&fixture);
     CHECK_OK(apex_fixture_settings("cartpole", &settings));
     CHECK_OK(open_run());
     actions = vector;
-    CHECK_FAILS(gpur_apex_create(fixture.learner, &odd, &settings.apex, &apex), GPUR_INVALID_ARGUMENT,
-                "actions are not discrete; the network needs discrete actions");
+    CHECK_FAILS(create(&odd), GPUR_INVALID_ARGUMENT, "actions are not discrete; the network needs discrete actions");
     apex_fixture_close(&fixture);
 }
 
@@ -457,12 +457,12 @@ TEST(calls_without_both_networks_are_refused)
     begin();
     settings.apex.folder = "/nowhere";
     gpur_apex_networks networks = {sizeof networks, &settings.dpg.actor, NULL};
-    CHECK_FAILS(gpur_apex_serve(-1, settings.type, "", &settings.replay, &networks, 0), GPUR_INVALID_ARGUMENT,
+    CHECK_FAILS(gpur_apex_serve(-1, &settings.run, &settings.replay, &networks, 0), GPUR_INVALID_ARGUMENT,
                 "networks.critic is NULL, and networks.acting is a policy network of DPG");
     networks = (gpur_apex_networks){sizeof networks, NULL, &settings.dpg.critic};
-    CHECK_FAILS(gpur_apex_work(&settings.apex, 0, settings.type, &settings.replay, &networks, 0, NULL, NULL),
+    CHECK_FAILS(gpur_apex_work(&settings.run, &settings.apex, 0, &settings.replay, &networks, 0, NULL, NULL),
                 GPUR_INVALID_ARGUMENT, "networks.acting is NULL");
-    CHECK_FAILS(gpur_apex_work(&settings.apex, 0, settings.type, &settings.replay, NULL, 0, NULL, NULL),
+    CHECK_FAILS(gpur_apex_work(&settings.run, &settings.apex, 0, &settings.replay, NULL, 0, NULL, NULL),
                 GPUR_INVALID_ARGUMENT, "networks must not be NULL");
 }
 

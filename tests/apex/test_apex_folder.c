@@ -107,7 +107,7 @@ static int run_remote_actor(const char *where, const char *actor, const char *na
     parent = getppid();
     gpur_status status = read_settings(name, where);
     if (status == GPUR_OK)
-        status = gpur_apex_work(&settings.apex, (int32_t)strtol(actor, NULL, 10), settings.type, &settings.replay,
+        status = gpur_apex_work(&settings.run, &settings.apex, (int32_t)strtol(actor, NULL, 10), &settings.replay,
                                 APEX_NETWORKS(&settings), 0, stop, NULL);
     if (status != GPUR_OK)
         fprintf(stderr, "remote actor %s: %s\n", actor, gpur_last_error());
@@ -207,15 +207,15 @@ static int is_waiting(double begin)
  * was counted. */
 static void take_all(int64_t blocks, int64_t refused)
 {
-    gpur_apex_stats stats = apex_fixture_stats(&fixture);
+    gpur_run_stats stats = apex_fixture_stats(&fixture);
     for (const double begin = gpur_clock_seconds();
-         (stats.blocks < blocks || stats.refused_blocks < refused || count_files(".block", NULL) > 0) &&
+         (stats.apex.blocks < blocks || stats.apex.refused_blocks < refused || count_files(".block", NULL) > 0) &&
          is_waiting(begin);) {
-        CHECK_OK(gpur_apex_advance(fixture.apex, 0, 1));
+        CHECK_OK(gpur_run_advance(fixture.run, 0, 1));
         stats = apex_fixture_stats(&fixture);
     }
-    CHECK_EQUAL(stats.blocks, blocks);
-    CHECK_EQUAL(stats.refused_blocks, refused);
+    CHECK_EQUAL(stats.apex.blocks, blocks);
+    CHECK_EQUAL(stats.apex.refused_blocks, refused);
 }
 
 /* The tests. */
@@ -242,9 +242,9 @@ TEST(remote_actors_feed_a_learner_and_act_by_its_newest_weights)
         remote_actors[i] = start_remote_actor(i, "numbers");
     CHECK_OK(open_run("numbers"));
     remote_actors[REMOTE_ACTORS - 1] = start_remote_actor(REMOTE_ACTORS - 1, "numbers");
-    CHECK_OK(gpur_apex_advance(fixture.apex, 1000, 0));
+    CHECK_OK(gpur_run_advance(fixture.run, 1000, 0));
     for (const double begin = gpur_clock_seconds(); version == 0 && is_waiting(begin);) {
-        CHECK_OK(gpur_apex_advance(fixture.apex, 0, 10));
+        CHECK_OK(gpur_run_advance(fixture.run, 0, 10));
         version = count_files(".block", name) > 0 ? version_of(name) : 0;
     }
     CHECK(version > 0);
@@ -252,13 +252,14 @@ TEST(remote_actors_feed_a_learner_and_act_by_its_newest_weights)
         CHECK_EQUAL(end_remote_actor(remote_actors[i], SIGTERM), 0);
     CHECK_EQUAL(count_files(".part", NULL), 0);
     for (const double begin = gpur_clock_seconds(); count_files("", NULL) > 0 && is_waiting(begin);)
-        CHECK_OK(gpur_apex_advance(fixture.apex, 0, 1));
+        CHECK_OK(gpur_run_advance(fixture.run, 0, 1));
     CHECK_EQUAL(count_files("", NULL), 0);
-    CHECK_OK(gpur_apex_advance(fixture.apex, 0, 1)); /* what is deleted has been counted */
-    const gpur_apex_stats stats = apex_fixture_stats(&fixture);
+    CHECK_OK(gpur_run_advance(fixture.run, 0, 1)); /* what is deleted has been counted */
+    const gpur_run_stats stats = apex_fixture_stats(&fixture);
     CHECK_OK(gpur_replay_get_stats(fixture.replay, &replay));
-    CHECK(stats.refused_blocks == 0 && stats.lost_blocks == 0 && stats.actors == 0 && stats.starts == 0);
-    CHECK(stats.rows > 900 && stats.env_steps == stats.rows && replay.appended == stats.rows);
+    CHECK(stats.apex.refused_blocks == 0 && stats.apex.lost_blocks == 0 && stats.apex.actors == 0 &&
+          stats.apex.starts == 0);
+    CHECK(stats.apex.rows > 900 && stats.env_steps == stats.apex.rows && replay.appended == stats.apex.rows);
     apex_fixture_close(&fixture);
     remove_folder();
 }
@@ -274,7 +275,7 @@ TEST(with_a_limiter_a_remote_actor_has_one_file_in_the_folder)
     CHECK_OK(open_run("cartpole"));
     for (int i = 0; i < REMOTE_ACTORS; i++)
         remote_actors[i] = start_remote_actor(i, "cartpole");
-    CHECK_OK(gpur_apex_advance(fixture.apex, 300, 0));
+    CHECK_OK(gpur_run_advance(fixture.run, 300, 0));
     for (const double begin = gpur_clock_seconds(); files < REMOTE_ACTORS && is_waiting(begin); nap())
         files = count_files(".block", NULL);
     for (int i = 0; i < 300; i++) {
@@ -282,10 +283,10 @@ TEST(with_a_limiter_a_remote_actor_has_one_file_in_the_folder)
         files = count_files(".block", name) > files ? count_files(".block", NULL) : files;
     }
     CHECK_EQUAL(files, REMOTE_ACTORS);
-    CHECK_OK(gpur_apex_advance(fixture.apex, 300, 0));
+    CHECK_OK(gpur_run_advance(fixture.run, 300, 0));
     for (int i = 0; i < REMOTE_ACTORS; i++)
         CHECK_EQUAL(end_remote_actor(remote_actors[i], SIGTERM), 0);
-    CHECK(apex_fixture_stats(&fixture).refused_blocks == 0);
+    CHECK(apex_fixture_stats(&fixture).apex.refused_blocks == 0);
     apex_fixture_close(&fixture);
     remove_folder();
 }
@@ -322,8 +323,9 @@ TEST(bad_files_are_skipped_and_counted)
     put_block("p good.block", 1);
     put_block("q good after a lost one.block", 3);
     take_all(3, 13);
-    const gpur_apex_stats stats = apex_fixture_stats(&fixture);
-    CHECK(stats.rows == 3 * ROWS && stats.env_steps == 4 * ROWS && stats.lost_blocks == 1 && stats.deaths == 0);
+    const gpur_run_stats stats = apex_fixture_stats(&fixture);
+    CHECK(stats.apex.rows == 3 * ROWS && stats.env_steps == 4 * ROWS && stats.apex.lost_blocks == 1 &&
+          stats.apex.deaths == 0);
     CHECK_EQUAL(count_files(".bad", NULL), 12);
     CHECK_EQUAL(count_files("", NULL), 14);
     CHECK(access(path_of("n unfinished.block.part"), F_OK) == 0 && access(path_of("o noise"), F_OK) == 0);
@@ -396,14 +398,14 @@ static void put_whole_block(const char *name, int64_t sequence)
 static void feed(int64_t first, int64_t count)
 {
     char name[32];
-    const gpur_apex_stats stats = apex_fixture_stats(&fixture);
+    const gpur_run_stats stats = apex_fixture_stats(&fixture);
     for (int64_t i = first; i < first + count; i++) {
         snprintf(name, sizeof name, "%04d.block", (int)i);
         put_whole_block(name, i);
     }
-    take_all(stats.blocks + count, stats.refused_blocks);
+    take_all(stats.apex.blocks + count, stats.apex.refused_blocks);
     put("bad.block", 5);
-    take_all(stats.blocks + count, stats.refused_blocks + 1);
+    take_all(stats.apex.blocks + count, stats.apex.refused_blocks + 1);
 }
 
 TEST(weights_are_published_at_the_beginning_and_every_15_files)
@@ -480,18 +482,18 @@ TEST(a_remote_actor_that_is_killed_amid_a_write_leaves_nothing_that_counts)
     CHECK_EQUAL(count_files(".part", name), 1);
     age(name);
     const pid_t remote = start_remote_actor(0, "frames");
-    CHECK_OK(gpur_apex_advance(fixture.apex, 200, 0));
+    CHECK_OK(gpur_run_advance(fixture.run, 200, 0));
     CHECK(access(path_of(name), F_OK) != 0);
     CHECK_EQUAL(end_remote_actor(remote, SIGTERM), 0);
-    const gpur_apex_stats stats = apex_fixture_stats(&fixture);
-    CHECK(stats.refused_blocks == 0 && stats.lost_blocks == 0 && stats.rows >= 200);
+    const gpur_run_stats stats = apex_fixture_stats(&fixture);
+    CHECK(stats.apex.refused_blocks == 0 && stats.apex.lost_blocks == 0 && stats.apex.rows >= 200);
     apex_fixture_close(&fixture);
     remove_folder();
 }
 
 static gpur_status work(int32_t actor)
 {
-    return gpur_apex_work(&settings.apex, actor, settings.type, &settings.replay, APEX_NETWORKS(&settings), 0, stop,
+    return gpur_apex_work(&settings.run, &settings.apex, actor, &settings.replay, APEX_NETWORKS(&settings), 0, stop,
                           NULL);
 }
 
@@ -539,9 +541,9 @@ TEST(a_file_that_is_deleted_by_others_is_no_error)
             nap();
         CHECK(unlink(path_of("a.block")) == 0 && unlink(path_of("b.block")) == 0);
         for (int k = 0; blocks == 1 && k < 200; k++) { /* the supervisor's thread may be slow to wake up */
-            CHECK_OK(gpur_apex_advance(fixture.apex, 0, 5));
+            CHECK_OK(gpur_run_advance(fixture.run, 0, 5));
             nap();
-            blocks = apex_fixture_stats(&fixture).blocks;
+            blocks = apex_fixture_stats(&fixture).apex.blocks;
         }
     }
     CHECK(blocks > 1);
@@ -552,10 +554,10 @@ TEST(a_file_that_is_deleted_by_others_is_no_error)
 
 TEST(a_folder_has_one_learner)
 {
-    gpur_apex *second = NULL;
+    gpur_run *second = NULL;
     make_folder();
     CHECK_OK(open_run("numbers"));
-    CHECK_FAILS(gpur_apex_create(fixture.learner, settings.type, &settings.apex, &second), GPUR_INVALID_ARGUMENT,
+    CHECK_FAILS(gpur_apex_create(fixture.learner, &settings.run, &settings.apex, &second), GPUR_INVALID_ARGUMENT,
                 "has a learner already");
     CHECK(!second);
     apex_fixture_close(&fixture);
@@ -571,7 +573,7 @@ TEST(a_folder_that_is_gone_ends_the_run)
     feed(0, 1);
     CHECK_EQUAL(unlink(path_of("bad.bad")), 0);
     CHECK_EQUAL(rmdir(paths.blocks), 0);
-    CHECK(gpur_apex_advance(fixture.apex, 1, 0) != GPUR_OK); /* the run may have ended before the call */
+    CHECK(gpur_run_advance(fixture.run, 1, 0) != GPUR_OK); /* the run may have ended before the call */
     CHECK_MESSAGE("blocks cannot be read: No such file");
     CHECK_EQUAL(mkdir(paths.blocks, 0777), 0);
     apex_fixture_close(&fixture);

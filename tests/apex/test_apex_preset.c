@@ -44,6 +44,7 @@ typedef struct system_config {
     gpur_replay_config replay;
     gpur_dqn_config learner;
     gpur_dpg_config dpg;
+    gpur_run_config run;
     gpur_apex_config apex;
 } system_config;
 
@@ -55,21 +56,32 @@ static void set_others(system_config *c)
     c->replay.eviction = GPUR_EVICT_BY_PRIORITY, c->replay.evict_alpha = -2.0f;
     (void)gpur_dqn_config_init(&c->learner, sizeof c->learner);
     (void)gpur_dpg_config_init(&c->dpg, sizeof c->dpg);
+    (void)gpur_run_config_init(&c->run, sizeof c->run);
     (void)gpur_apex_config_init(&c->apex, sizeof c->apex);
-    c->apex.actors = 3, c->apex.remote_actors = 2, c->apex.seed = 7;
+    c->apex.actors = 3, c->apex.remote_actors = 2, c->run.seed = 7;
     c->apex.epsilon_base = 0.1f, c->apex.epsilon_exponent = 1.0f, c->apex.block_rows = 3, c->apex.compression = 2;
     c->apex.initial_priorities = 0, c->apex.replicate = 2, c->apex.pull_period = 3, c->apex.max_episode_steps = 5;
     c->apex.broadcast_period = 9, c->apex.soft_capacity = 5, c->apex.trim_period = 3, c->apex.limiter_band = 9.0;
-    c->apex.samples_per_insert = 3.0, c->apex.limiter_timeout = 3.0, c->apex.eval_episodes = 1, c->apex.restarts = 0;
-    c->apex.eval_epsilon = 0.9f, c->apex.eval_period = 1, c->apex.sigma = 0.1f;
+    c->apex.samples_per_insert = 3.0, c->apex.limiter_timeout = 3.0, c->run.eval_episodes = 1, c->apex.restarts = 0;
+    c->run.eval_epsilon = 0.9f, c->run.eval_period = 1, c->apex.sigma = 0.1f;
     c->dpg.seed = 7, c->dpg.batch_size = 3, c->dpg.target_period = 5, c->dpg.action_gradient_clip = 0.5f;
     c->dpg.actor.trunk_count = 1, c->dpg.actor_optimizer.kind = GPUR_RMSPROP_TF;
+}
+
+/* Settings of an environment, which are valid until the next call. */
+static gpur_run_config *of(const gpur_env_type *type, const char *options)
+{
+    static gpur_run_config config;
+    (void)gpur_run_config_init(&config, sizeof config);
+    config.type = type, config.env_options = options;
+    return &config;
 }
 
 static gpur_status read_preset(const char *name, const gpur_env_type *type, system_config *c)
 {
     set_others(c);
-    return gpur_apex_preset(name, type, "", c->fields, &c->replay, &c->learner, NULL, &c->apex);
+    c->run.type = type;
+    return gpur_apex_preset(name, &c->run, c->fields, &c->replay, &c->learner, NULL, &c->apex);
 }
 
 typedef struct constant {
@@ -90,7 +102,7 @@ static void check_shared(const system_config *c)
     const constant constants[] = {
         {"actors", a->actors, 3},
         {"remote_actors", a->remote_actors, 2},
-        {"seed", (double)a->seed, 7},
+        {"seed", (double)c->run.seed, 7},
         {"epsilon's base", (double)a->epsilon_base, (double)0.4f},
         {"epsilon's exponent", (double)a->epsilon_exponent, 7},
         {"transitions of a block", a->block_rows, 50},
@@ -103,8 +115,8 @@ static void check_shared(const system_config *c)
         {"train steps between trims", (double)a->trim_period, 100},
         {"band of the limiter", a->limiter_band, 0},
         {"time of the limiter", a->limiter_timeout, 10},
-        {"episodes of an evaluation", (double)a->eval_episodes, 30},
-        {"epsilon of the evaluation", (double)a->eval_epsilon, (double)0.0016384f},
+        {"episodes of an evaluation", (double)c->run.eval_episodes, 30},
+        {"epsilon of the evaluation", (double)c->run.eval_epsilon, (double)0.0016384f},
         {"restarts", a->restarts, 1},
         {"fields", c->replay.field_count, GPUR_APEX_FIELDS},
         {"n", c->replay.n_step, 3},
@@ -118,7 +130,7 @@ static void check_shared(const system_config *c)
     };
     check_constants(constants, sizeof constants / sizeof *constants);
     CHECK(strcmp(c->fields[6].name, "discount") == 0 && strcmp(c->fields[7].name, "priority") == 0);
-    CHECK(c->replay.fields == c->fields && strcmp(a->env_options, "") == 0);
+    CHECK(c->replay.fields == c->fields && strcmp(c->run.env_options, "") == 0);
 }
 
 /* Horgan et al. 2018, section 4.1 and appendices C and F; where they are silent, public code. */
@@ -212,7 +224,8 @@ static const gpur_env_type *pendulum(void)
 static gpur_status read_dpg(const char *name, const gpur_env_type *type, system_config *c)
 {
     set_others(c);
-    return gpur_apex_preset(name, type, "", c->fields, &c->replay, NULL, &c->dpg, &c->apex);
+    c->run.type = type;
+    return gpur_apex_preset(name, &c->run, c->fields, &c->replay, NULL, &c->dpg, &c->apex);
 }
 
 /* Horgan et al. 2018, appendix D: "otherwise as per DQN". Frames are steps, as actions are not repeated. */
@@ -294,13 +307,13 @@ TEST(apex_dpg_takes_arrays_and_refuses_what_is_not_continuous)
     CHECK(c.dpg.actor.num_actions == 6 && c.fields[1].shape[0] == 6 && c.fields[1].shape[1] == 0);
     CHECK(c.fields[0].shape[0] == 4 && c.fields[0].shape[1] == 5 && c.replay.layout == GPUR_LAYOUT_ROWS);
     before = c;
-    CHECK_FAILS(gpur_apex_preset("apex-dpg", cartpole, "", c.fields, &c.replay, NULL, &c.dpg, &c.apex),
+    CHECK_FAILS(gpur_apex_preset("apex-dpg", of(cartpole, ""), c.fields, &c.replay, NULL, &c.dpg, &c.apex),
                 GPUR_INVALID_ARGUMENT, "CartPole-v1: the environment's actions are discrete");
-    CHECK_FAILS(gpur_apex_preset("apex-dpg", &frames, "", c.fields, &c.replay, NULL, &c.dpg, &c.apex),
+    CHECK_FAILS(gpur_apex_preset("apex-dpg", of(&frames, ""), c.fields, &c.replay, NULL, &c.dpg, &c.apex),
                 GPUR_INVALID_ARGUMENT, "the dtype of its observations");
-    CHECK_FAILS(gpur_apex_preset("apex-dqn", &table, "", c.fields, &c.replay, NULL, &c.dpg, &c.apex),
+    CHECK_FAILS(gpur_apex_preset("apex-dqn", of(&table, ""), c.fields, &c.replay, NULL, &c.dpg, &c.apex),
                 GPUR_INVALID_ARGUMENT, "dqn is NULL; preset \"apex-dqn\" sets it");
-    CHECK_FAILS(gpur_apex_preset("apex-dpg", &table, "", c.fields, &c.replay, &c.learner, NULL, &c.apex),
+    CHECK_FAILS(gpur_apex_preset("apex-dpg", of(&table, ""), c.fields, &c.replay, &c.learner, NULL, &c.apex),
                 GPUR_INVALID_ARGUMENT, "dpg is NULL; preset \"apex-dpg\" sets it");
     CHECK(memcmp(&before, &c, sizeof c) == 0);
 }
@@ -313,15 +326,16 @@ TEST(a_refused_preset_changes_nothing)
     memset(&c, 0, sizeof c);
     CHECK_OK(read_preset("apex-dqn-small", cartpole, &c));
     before = c;
-    CHECK_FAILS(gpur_apex_preset("apex-dqn", cartpole, "", c.fields, &c.replay, &c.learner, NULL, &c.apex),
+    CHECK_FAILS(gpur_apex_preset("apex-dqn", of(cartpole, ""), c.fields, &c.replay, &c.learner, NULL, &c.apex),
                 GPUR_INVALID_ARGUMENT, "\"apex-dqn\" needs frames of 84 x 84 bytes; \"apex-dqn-small\" takes");
-    CHECK_FAILS(gpur_apex_preset("apex", cartpole, "", c.fields, &c.replay, &c.learner, NULL, &c.apex),
+    CHECK_FAILS(gpur_apex_preset("apex", of(cartpole, ""), c.fields, &c.replay, &c.learner, NULL, &c.apex),
                 GPUR_INVALID_ARGUMENT,
                 "preset is \"apex\"; it must be \"apex-dqn\", \"apex-dqn-small\", \"apex-dpg\" or \"apex-dpg-small\"");
-    CHECK_FAILS(gpur_apex_preset("apex-dqn", NULL, "", c.fields, &c.replay, &c.learner, NULL, &c.apex),
+    CHECK_FAILS(gpur_apex_preset("apex-dqn", NULL, c.fields, &c.replay, &c.learner, NULL, &c.apex),
                 GPUR_INVALID_ARGUMENT, "an argument is NULL");
-    CHECK_FAILS(gpur_apex_preset("apex-dqn-small", cartpole, "speed=3", c.fields, &c.replay, &c.learner, NULL, &c.apex),
-                GPUR_INVALID_ARGUMENT, "speed");
+    CHECK_FAILS(
+        gpur_apex_preset("apex-dqn-small", of(cartpole, "speed=3"), c.fields, &c.replay, &c.learner, NULL, &c.apex),
+        GPUR_INVALID_ARGUMENT, "speed");
     CHECK(memcmp(&before, &c, sizeof c) == 0);
 }
 
@@ -330,7 +344,7 @@ static void check_runs(const char *name, const gpur_env_type *type)
     gpur_device *const device = test_device();
     gpur_replay *replay = NULL;
     gpur_learner *learner = NULL;
-    gpur_apex *apex = NULL;
+    gpur_run *run = NULL;
     system_config c;
     const int has_dpg = strstr(name, "dpg") != NULL;
     CHECK_OK(has_dpg ? read_dpg(name, type, &c) : read_preset(name, type, &c));
@@ -341,9 +355,9 @@ static void check_runs(const char *name, const gpur_env_type *type)
     c.learner.batch_size = c.dpg.batch_size = 8;
     CHECK_OK(gpur_replay_create(device, &c.replay, &replay));
     CHECK_OK(has_dpg ? gpur_dpg_create(replay, &c.dpg, &learner) : gpur_dqn_create(replay, &c.learner, &learner));
-    CHECK_OK(gpur_apex_create(learner, type, &c.apex, &apex));
-    CHECK_OK(gpur_apex_advance(apex, 0, 2));
-    gpur_apex_destroy(apex);
+    CHECK_OK(gpur_apex_create(learner, &c.run, &c.apex, &run));
+    CHECK_OK(gpur_run_advance(run, 0, 2));
+    gpur_run_destroy(run);
     gpur_learner_destroy(learner);
     gpur_replay_destroy(replay);
     gpur_device_close(device);

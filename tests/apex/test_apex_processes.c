@@ -25,7 +25,6 @@ static apex_settings settings;
 static gpur_status choose_settings(const char *kind, const char *name)
 {
     GPUR_TRY(apex_fixture_settings(name, &settings));
-    settings.apex.processes = 1;
     settings.apex.command = apex_fixture_command("test_apex_processes", kind, name);
     return GPUR_OK;
 }
@@ -104,21 +103,21 @@ static void check_counts(void)
     gpur_replay_stats replay = {.size = sizeof replay};
     CHECK(count_segments() > 0);
     CHECK_OK(apex_fixture_end_actors(&fixture));
-    const gpur_apex_stats stats = apex_fixture_stats(&fixture);
+    const gpur_run_stats stats = apex_fixture_stats(&fixture);
     CHECK_OK(gpur_replay_get_stats(fixture.replay, &replay));
-    CHECK_EQUAL(stats.actors, 0);
-    CHECK_EQUAL(replay.appended, stats.rows);
-    CHECK_EQUAL(stats.rows + stats.lost_rows, fixture.steps);
-    CHECK_EQUAL(stats.lost_rows, fixture.lost_rows);
-    CHECK_EQUAL(stats.lost_blocks, fixture.lost_blocks);
-    CHECK_EQUAL(stats.deaths, fixture.kinds[GPUR_APEX_ENDED] - fixture.asked);
+    CHECK_EQUAL(stats.apex.actors, 0);
+    CHECK_EQUAL(replay.appended, stats.apex.rows);
+    CHECK_EQUAL(stats.apex.rows + stats.apex.lost_rows, fixture.steps);
+    CHECK_EQUAL(stats.apex.lost_rows, fixture.lost_rows);
+    CHECK_EQUAL(stats.apex.lost_blocks, fixture.lost_blocks);
+    CHECK_EQUAL(stats.apex.deaths, fixture.kinds[GPUR_RUN_ENDED] - fixture.asked);
 }
 
 /* A first run, as libraries below this one start threads when they are first needed, and keep them. */
 static void warm_up(void)
 {
     CHECK_OK(open_run("serve", "frames"));
-    CHECK_OK(gpur_apex_advance(fixture.apex, 0, 5));
+    CHECK_OK(gpur_run_advance(fixture.run, 0, 5));
     apex_fixture_close(&fixture);
 }
 
@@ -126,7 +125,7 @@ static void warm_up(void)
 static void check_name(int32_t actor, const char *want)
 {
     char path[64], name[64] = "";
-    snprintf(path, sizeof path, "/proc/%d/cmdline", (int)gpur_apex_actor_process(fixture.apex, actor));
+    snprintf(path, sizeof path, "/proc/%d/cmdline", (int)gpur_apex_actor_process(fixture.run, actor));
     FILE *const file = fopen(path, "r");
     CHECK(file && fread(name, 1, sizeof name - 1, file) > 0);
     if (file)
@@ -139,21 +138,22 @@ TEST(actors_in_processes_fill_the_replay_and_leave_nothing_behind)
     warm_up();
     const belongings before = take_stock();
     CHECK_OK(open_run("serve", "numbers"));
-    CHECK_OK(gpur_apex_advance(fixture.apex, 2000, 0));
+    CHECK_OK(gpur_run_advance(fixture.run, 2000, 0));
     CHECK_OK(apex_fixture_await_actors(&fixture, 3));
-    const gpur_apex_stats stats = apex_fixture_stats(&fixture);
-    CHECK(stats.actors == 3 && stats.starts == 3 && stats.deaths == 0 && stats.refused_blocks == 0);
-    CHECK(stats.rows > 1900 && stats.pulled >= 3 && stats.train_steps > 0);
-    CHECK(stats.actor_env_seconds > 0.0 && stats.actor_infer_seconds > 0.0 && stats.actor_wait_seconds > 0.0);
-    CHECK(stats.actor_env_seconds + stats.actor_infer_seconds + stats.actor_wait_seconds <= stats.actor_seconds);
+    const gpur_run_stats stats = apex_fixture_stats(&fixture);
+    CHECK(stats.apex.actors == 3 && stats.apex.starts == 3 && stats.apex.deaths == 0 && stats.apex.refused_blocks == 0);
+    CHECK(stats.apex.rows > 1900 && stats.apex.pulled >= 3 && stats.train_steps > 0);
+    CHECK(stats.env_seconds > 0.0 && stats.apex.actor_infer_seconds > 0.0 && stats.apex.actor_wait_seconds > 0.0);
+    CHECK(stats.env_seconds + stats.apex.actor_infer_seconds + stats.apex.actor_wait_seconds <=
+          stats.apex.actor_seconds);
     for (int32_t i = 0; i < 3; i++)
-        CHECK_EQUAL(kill((pid_t)gpur_apex_actor_process(fixture.apex, i), 0), 0);
+        CHECK_EQUAL(kill((pid_t)gpur_apex_actor_process(fixture.run, i), 0), 0);
     check_name(2, "gpureplay actor 2");
     check_counts();
     CHECK(fixture.lost_rows == 0 && fixture.asked == 3);
     CHECK(strcmp(fixture.error, "") == 0);
-    CHECK_OK(gpur_apex_set_actors(fixture.apex, 2));
-    CHECK_OK(gpur_apex_advance(fixture.apex, 200, 0));
+    CHECK_OK(gpur_apex_set_actors(fixture.run, 2));
+    CHECK_OK(gpur_run_advance(fixture.run, 200, 0));
     apex_fixture_close(&fixture); /* while they act */
     check_nothing_left(before);
 }
@@ -161,10 +161,10 @@ TEST(actors_in_processes_fill_the_replay_and_leave_nothing_behind)
 TEST(blocks_that_a_socket_cannot_hold_arrive_whole)
 {
     CHECK_OK(open_run("narrow", "frames"));
-    CHECK_OK(gpur_apex_advance(fixture.apex, 500, 0));
-    const gpur_apex_stats stats = apex_fixture_stats(&fixture);
-    CHECK(stats.blocks >= 500 / 50 - 3 && stats.bytes > stats.rows * 7000);
-    CHECK(stats.refused_blocks == 0 && stats.lost_blocks == 0 && stats.deaths == 0);
+    CHECK_OK(gpur_run_advance(fixture.run, 500, 0));
+    const gpur_run_stats stats = apex_fixture_stats(&fixture);
+    CHECK(stats.apex.blocks >= 500 / 50 - 3 && stats.apex.bytes > stats.apex.rows * 7000);
+    CHECK(stats.apex.refused_blocks == 0 && stats.apex.lost_blocks == 0 && stats.apex.deaths == 0);
     check_counts();
     CHECK_EQUAL(fixture.lost_rows, 0);
     apex_fixture_close(&fixture);
@@ -174,14 +174,15 @@ TEST(cartpole_is_played_and_evaluated_by_processes)
 {
     const gpur_device_config device = test_device_config();
     CHECK_OK(apex_fixture_settings("cartpole", &settings));
-    settings.apex.processes = 1;
     settings.apex.command = apex_fixture_command("test_apex_processes", "serve", "cartpole");
-    settings.apex.eval_episodes = 5;
+    settings.run.eval_episodes = 5;
     CHECK_OK(apex_fixture_open(&fixture, test_device_name(), &device, &settings));
-    CHECK_OK(gpur_apex_advance(fixture.apex, (int64_t)test_rounds(6000) + 400, 0));
-    CHECK_OK(gpur_apex_finish(fixture.apex, 1));
+    CHECK_OK(gpur_run_advance(fixture.run, (int64_t)test_rounds(6000) + 400, 0));
+    CHECK_OK(gpur_apex_set_actors(fixture.run, 0));
+    CHECK_OK(gpur_run_advance(fixture.run, 0, 0));
+    CHECK_OK(gpur_run_evaluate(fixture.run, 0, 0, NULL));
     CHECK(fixture.evaluation.episodes == 5 && fixture.evaluation.length >= 5 * 8 && fixture.lost_rows == 0);
-    CHECK(fixture.asked == 4 && fixture.best_return >= 8.0); /* no pole falls sooner */
+    CHECK(fixture.asked == 3 && fixture.best_return >= 8.0); /* no pole falls sooner */
     apex_fixture_close(&fixture);
 }
 
@@ -213,7 +214,7 @@ static void *kill_actors(void *context)
         gpur_mutex_lock(&fixture.apex->core.lock);
         killed[actor] = fixture.apex->tables[GPUR_SLOT_OWN].slots[actor]->incarnation;
         gpur_mutex_unlock(&fixture.apex->core.lock);
-        const int64_t process = gpur_apex_actor_process(fixture.apex, actor);
+        const int64_t process = gpur_apex_actor_process(fixture.run, actor);
         if (process > 0)
             kill((pid_t)process, SIGKILL);
     }
@@ -228,21 +229,22 @@ TEST(a_run_goes_on_when_actors_are_killed_at_random_moments)
     int kills = KILLS;
     pthread_t killer;
     CHECK_OK(open_run("narrow", "frames"));
-    CHECK_OK(gpur_apex_set_actors(fixture.apex, 4));
-    CHECK_OK(gpur_apex_advance(fixture.apex, 500, 0));
+    CHECK_OK(gpur_apex_set_actors(fixture.run, 4));
+    CHECK_OK(gpur_run_advance(fixture.run, 500, 0));
     atomic_store(&has_killed_all, 0);
     CHECK_EQUAL(pthread_create(&killer, NULL, kill_actors, &kills), 0);
     gpur_status status = GPUR_OK;
     while (!atomic_load(&has_killed_all) && status == GPUR_OK)
-        status = gpur_apex_advance(fixture.apex, 100, 10);
+        status = gpur_run_advance(fixture.run, 100, 10);
     pthread_join(killer, NULL);
     CHECK_OK(status);
-    for (int i = 0; i < 3000 && apex_fixture_stats(&fixture).deaths < kills; i++)
-        CHECK_OK(gpur_apex_advance(fixture.apex, 0, 1));
+    for (int i = 0; i < 3000 && apex_fixture_stats(&fixture).apex.deaths < kills; i++)
+        CHECK_OK(gpur_run_advance(fixture.run, 0, 1));
     CHECK_OK(apex_fixture_await_actors(&fixture, 4));
-    const gpur_apex_stats stats = apex_fixture_stats(&fixture);
-    TEST_REQUIRE(stats.deaths == kills, "%d deaths of %d kills; the last: %s", (int)stats.deaths, kills, fixture.error);
-    CHECK_EQUAL(stats.refused_blocks, 0);
+    const gpur_run_stats stats = apex_fixture_stats(&fixture);
+    TEST_REQUIRE(stats.apex.deaths == kills, "%d deaths of %d kills; the last: %s", (int)stats.apex.deaths, kills,
+                 fixture.error);
+    CHECK_EQUAL(stats.apex.refused_blocks, 0);
     check_counts();
     CHECK(fixture.lost_rows > 0);
     CHECK(strstr(fixture.error, "killed by signal 9"));
@@ -265,7 +267,7 @@ static int all_are_asleep(void)
     int count = 0;
     for (int32_t i = 0; i < 3; i++) {
         char path[64], state = 0;
-        snprintf(path, sizeof path, "/proc/%d/stat", (int)gpur_apex_actor_process(fixture.apex, i));
+        snprintf(path, sizeof path, "/proc/%d/stat", (int)gpur_apex_actor_process(fixture.run, i));
         FILE *const file = fopen(path, "r");
         count += file && fscanf(file, "%*d (%*[^)]) %c", &state) == 1 && state == 'S';
         if (file)
@@ -279,7 +281,7 @@ static int all_are_asleep(void)
 static void kill_dead(int32_t actor)
 {
     siginfo_t info;
-    const pid_t process = (pid_t)gpur_apex_actor_process(fixture.apex, actor);
+    const pid_t process = (pid_t)gpur_apex_actor_process(fixture.run, actor);
     CHECK(process > 0);
     CHECK_EQUAL(kill(process, SIGKILL), 0);
     while (waitid(P_PID, (id_t)process, &info, WEXITED | WNOWAIT) != 0 && errno == EINTR)
@@ -291,18 +293,18 @@ static void kill_dead(int32_t actor)
 TEST(an_actor_that_is_killed_amid_a_send_loses_what_it_had_made)
 {
     CHECK_OK(open_run("narrow", "frames"));
-    CHECK_OK(gpur_apex_advance(fixture.apex, 300, 0));
+    CHECK_OK(gpur_run_advance(fixture.run, 300, 0));
     for (int64_t steps = -1; steps != count_steps() || !all_are_asleep();) {
         steps = count_steps();
         sleep_for(0.3);
     }
     for (int32_t i = 0; i < 3; i++)
         kill_dead(i);
-    while (fixture.kinds[GPUR_APEX_ENDED] < 3)
-        CHECK_OK(gpur_apex_advance(fixture.apex, 100, 0));
+    while (fixture.kinds[GPUR_RUN_ENDED] < 3)
+        CHECK_OK(gpur_run_advance(fixture.run, 100, 0));
     CHECK(fixture.lost_blocks >= 2 && fixture.lost_rows >= 2 * 50);
     check_counts();
-    CHECK_EQUAL(apex_fixture_stats(&fixture).deaths, 3);
+    CHECK_EQUAL(apex_fixture_stats(&fixture).apex.deaths, 3);
     apex_fixture_close(&fixture);
 }
 
@@ -311,7 +313,7 @@ TEST(an_actor_that_is_killed_amid_a_send_loses_what_it_had_made)
 TEST(with_a_limiter_an_actor_has_one_block_on_its_way)
 {
     CHECK_OK(open_run("serve", "cartpole"));
-    CHECK_OK(gpur_apex_advance(fixture.apex, 300, 0));
+    CHECK_OK(gpur_run_advance(fixture.run, 300, 0));
     for (int64_t steps = -1; steps != count_steps() || !all_are_asleep();) {
         steps = count_steps();
         sleep_for(0.2);
@@ -324,7 +326,7 @@ TEST(with_a_limiter_an_actor_has_one_block_on_its_way)
         TEST_REQUIRE(made <= taken + 1, "actor %d has made %d blocks, and %d were taken", (int)i, (int)made,
                      (int)taken);
     }
-    CHECK_OK(gpur_apex_advance(fixture.apex, 300, 0));
+    CHECK_OK(gpur_run_advance(fixture.run, 300, 0));
     check_counts();
     CHECK_EQUAL(fixture.lost_rows, 0);
     apex_fixture_close(&fixture);
@@ -335,7 +337,7 @@ static gpur_status advanced;
 static void *advance(void *user)
 {
     (void)user;
-    advanced = gpur_apex_advance(fixture.apex, 0, INT64_MAX);
+    advanced = gpur_run_advance(fixture.run, 0, INT64_MAX);
     return NULL;
 }
 
@@ -345,7 +347,7 @@ static int64_t await_next_process(int32_t actor, int64_t process)
     int64_t next = process;
     for (int i = 0; i < 400 && (next == process || next < 0); i++) {
         sleep_for(0.05);
-        next = gpur_apex_actor_process(fixture.apex, actor);
+        next = gpur_apex_actor_process(fixture.run, actor);
     }
     return next != process && next > 0 ? next : 0;
 }
@@ -367,19 +369,20 @@ TEST(deaths_are_noticed_while_the_limiter_waits)
         steps = count_steps();
         sleep_for(0.2);
     }
-    const gpur_apex_stats held = apex_fixture_stats(&fixture);
+    const gpur_run_stats held = apex_fixture_stats(&fixture);
     for (int32_t i = 0; i < 3; i++) {
-        const int64_t process = gpur_apex_actor_process(fixture.apex, i);
+        const int64_t process = gpur_apex_actor_process(fixture.run, i);
         CHECK_EQUAL(kill((pid_t)process, SIGKILL), 0);
         TEST_REQUIRE(await_next_process(i, process), "nobody noticed that actor %d has died", (int)i);
-        CHECK_EQUAL(apex_fixture_stats(&fixture).deaths, i + 1);
+        CHECK_EQUAL(apex_fixture_stats(&fixture).apex.deaths, i + 1);
     }
-    const gpur_apex_stats stats = apex_fixture_stats(&fixture);
-    CHECK(stats.blocks >= held.blocks + 3 && stats.blocks <= held.blocks + 4 && stats.limiter_timeouts == 0);
-    gpur_apex_stop(fixture.apex);
+    const gpur_run_stats stats = apex_fixture_stats(&fixture);
+    CHECK(stats.apex.blocks >= held.apex.blocks + 3 && stats.apex.blocks <= held.apex.blocks + 4 &&
+          stats.apex.limiter_timeouts == 0);
+    gpur_run_stop(fixture.run);
     pthread_join(learner, NULL);
     CHECK_EQUAL(advanced, GPUR_INTERRUPTED);
-    CHECK_EQUAL(fixture.kinds[GPUR_APEX_ENDED], 3);
+    CHECK_EQUAL(fixture.kinds[GPUR_RUN_ENDED], 3);
     apex_fixture_close(&fixture);
     check_nothing_left(before);
 }
@@ -388,8 +391,8 @@ TEST(a_process_that_does_not_end_is_killed)
 {
     const belongings before = take_stock();
     CHECK_OK(open_run("serve", "numbers"));
-    CHECK_OK(gpur_apex_advance(fixture.apex, 100, 0));
-    CHECK_EQUAL(kill((pid_t)gpur_apex_actor_process(fixture.apex, 1), SIGSTOP), 0);
+    CHECK_OK(gpur_run_advance(fixture.run, 100, 0));
+    CHECK_EQUAL(kill((pid_t)gpur_apex_actor_process(fixture.run, 1), SIGSTOP), 0);
     const double begin = gpur_clock_seconds();
     apex_fixture_close(&fixture);
     CHECK(gpur_clock_seconds() - begin >= 5.0);
@@ -399,9 +402,10 @@ TEST(a_process_that_does_not_end_is_killed)
 TEST(blocks_that_come_again_are_refused_and_counted)
 {
     CHECK_OK(open_run("again", "numbers"));
-    CHECK_OK(gpur_apex_advance(fixture.apex, 500, 0));
-    const gpur_apex_stats stats = apex_fixture_stats(&fixture);
-    CHECK(stats.refused_blocks >= stats.blocks - 3 && stats.refused_blocks <= stats.blocks && stats.deaths == 0);
+    CHECK_OK(gpur_run_advance(fixture.run, 500, 0));
+    const gpur_run_stats stats = apex_fixture_stats(&fixture);
+    CHECK(stats.apex.refused_blocks >= stats.apex.blocks - 3 && stats.apex.refused_blocks <= stats.apex.blocks &&
+          stats.apex.deaths == 0);
     check_counts();
     CHECK_EQUAL(fixture.lost_rows, 0);
     apex_fixture_close(&fixture);
@@ -410,9 +414,10 @@ TEST(blocks_that_come_again_are_refused_and_counted)
 TEST(gaps_in_the_sequence_are_lost_blocks)
 {
     CHECK_OK(open_run("gaps", "numbers"));
-    CHECK_OK(gpur_apex_advance(fixture.apex, 1000, 0));
-    const gpur_apex_stats stats = apex_fixture_stats(&fixture);
-    CHECK(stats.lost_blocks >= stats.blocks - 3 && stats.lost_blocks < stats.blocks && stats.deaths == 0);
+    CHECK_OK(gpur_run_advance(fixture.run, 1000, 0));
+    const gpur_run_stats stats = apex_fixture_stats(&fixture);
+    CHECK(stats.apex.lost_blocks >= stats.apex.blocks - 3 && stats.apex.lost_blocks < stats.apex.blocks &&
+          stats.apex.deaths == 0);
     check_counts();
     apex_fixture_close(&fixture);
 }
@@ -421,9 +426,9 @@ TEST(gaps_in_the_sequence_are_lost_blocks)
 static void check_restarts(const char *kind, const char *error, int64_t least_refused)
 {
     CHECK_OK(open_run(kind, "numbers"));
-    CHECK_OK(gpur_apex_advance(fixture.apex, 300, 0));
-    const gpur_apex_stats stats = apex_fixture_stats(&fixture);
-    CHECK(stats.deaths >= 3 && stats.refused_blocks >= least_refused);
+    CHECK_OK(gpur_run_advance(fixture.run, 300, 0));
+    const gpur_run_stats stats = apex_fixture_stats(&fixture);
+    CHECK(stats.apex.deaths >= 3 && stats.apex.refused_blocks >= least_refused);
     TEST_REQUIRE(strstr(fixture.error, error), "the actor's error is \"%s\"; wanted \"%s\" in it", fixture.error,
                  error);
     check_counts();
@@ -439,8 +444,8 @@ TEST(an_actor_that_sends_a_damaged_block_is_started_again)
 TEST(an_actor_that_sends_anothers_block_ends_the_run_at_last)
 {
     CHECK_OK(open_run("foreign", "numbers"));
-    CHECK_FAILS(gpur_apex_advance(fixture.apex, 100000, 0), GPUR_INVALID_ARGUMENT, "a block is of actor ");
-    CHECK_EQUAL(apex_fixture_stats(&fixture).rows, 0);
+    CHECK_FAILS(gpur_run_advance(fixture.run, 100000, 0), GPUR_INVALID_ARGUMENT, "a block is of actor ");
+    CHECK_EQUAL(apex_fixture_stats(&fixture).apex.rows, 0);
     apex_fixture_close(&fixture);
 }
 
@@ -449,21 +454,20 @@ TEST(a_command_that_fails_ends_the_run_with_what_is_known_of_it)
     static const char *const missing[] = {"/nowhere/at-all", NULL};
     const gpur_device_config device = test_device_config();
     CHECK_OK(open_run("exit", "numbers"));
-    CHECK_FAILS(gpur_apex_advance(fixture.apex, 300, 0), GPUR_INVALID_ARGUMENT, "its process ended with status 7");
+    CHECK_FAILS(gpur_run_advance(fixture.run, 300, 0), GPUR_INVALID_ARGUMENT, "its process ended with status 7");
     apex_fixture_close(&fixture);
     CHECK_OK(apex_fixture_settings("numbers", &settings));
-    settings.apex.processes = 1;
     settings.apex.command = missing;
     CHECK_OK(apex_fixture_open(&fixture, test_device_name(), &device, &settings));
-    CHECK_FAILS(gpur_apex_advance(fixture.apex, 300, 0), GPUR_INVALID_ARGUMENT,
+    CHECK_FAILS(gpur_run_advance(fixture.run, 300, 0), GPUR_INVALID_ARGUMENT,
                 "\"/nowhere/at-all\" could not be started: No such file");
     apex_fixture_close(&fixture);
     CHECK_OK(open_run("serve", "numbers:fail=3"));
-    CHECK_FAILS(gpur_apex_advance(fixture.apex, 300, 0), GPUR_INVALID_ARGUMENT, "step 3: the motor is broken");
+    CHECK_FAILS(gpur_run_advance(fixture.run, 300, 0), GPUR_INVALID_ARGUMENT, "step 3: the motor is broken");
     apex_fixture_close(&fixture);
     CHECK_OK(open_run("serve", "numbers:bad=50")); /* blocks of it have come, and it is not started again */
-    CHECK_FAILS(gpur_apex_advance(fixture.apex, 3000, 0), GPUR_INVALID_ARGUMENT, ": step 50: the observation is NaN");
-    CHECK(apex_fixture_stats(&fixture).rows > 0);
+    CHECK_FAILS(gpur_run_advance(fixture.run, 3000, 0), GPUR_INVALID_ARGUMENT, ": step 50: the observation is NaN");
+    CHECK(apex_fixture_stats(&fixture).apex.rows > 0);
     apex_fixture_close(&fixture);
 }
 
@@ -472,16 +476,15 @@ TEST(an_actor_of_other_settings_ends_the_run_with_both)
 {
     const gpur_device_config device = test_device_config();
     CHECK_OK(apex_fixture_settings("numbers", &settings));
-    settings.apex.processes = 1;
     settings.apex.command = apex_fixture_command("test_apex_processes", "serve", "numbers");
     settings.replay.n_step = 2;
     CHECK_OK(apex_fixture_open(&fixture, test_device_name(), &device, &settings));
-    CHECK_FAILS(gpur_apex_advance(fixture.apex, 300, 0), GPUR_INVALID_ARGUMENT, "the settings of the replay must be");
+    CHECK_FAILS(gpur_run_advance(fixture.run, 300, 0), GPUR_INVALID_ARGUMENT, "the settings of the replay must be");
     apex_fixture_close(&fixture);
     settings.replay.n_step = 3;
     settings.learner.network.hidden = 48;
     CHECK_OK(apex_fixture_open(&fixture, test_device_name(), &device, &settings));
-    CHECK_FAILS(gpur_apex_advance(fixture.apex, 300, 0), GPUR_INVALID_ARGUMENT, "the networks must be the same");
+    CHECK_FAILS(gpur_run_advance(fixture.run, 300, 0), GPUR_INVALID_ARGUMENT, "the networks must be the same");
     apex_fixture_close(&fixture);
 }
 
@@ -489,27 +492,28 @@ TEST(an_actor_of_other_settings_ends_the_run_with_both)
 TEST(an_actor_that_is_killed_at_each_start_ends_no_run)
 {
     CHECK_OK(open_run("killed", "numbers"));
-    while (apex_fixture_stats(&fixture).deaths < 6)
-        CHECK_OK(gpur_apex_advance(fixture.apex, 100, 0));
-    CHECK_OK(gpur_apex_advance(fixture.apex, 300, 0));
-    const gpur_apex_stats stats = apex_fixture_stats(&fixture);
-    CHECK(stats.deaths >= 6 && stats.deaths == fixture.kinds[GPUR_APEX_ENDED] && stats.starts <= 2 + stats.deaths + 1);
-    CHECK(stats.rows > 300 && stats.lost_rows == 0);
+    while (apex_fixture_stats(&fixture).apex.deaths < 6)
+        CHECK_OK(gpur_run_advance(fixture.run, 100, 0));
+    CHECK_OK(gpur_run_advance(fixture.run, 300, 0));
+    const gpur_run_stats stats = apex_fixture_stats(&fixture);
+    CHECK(stats.apex.deaths >= 6 && stats.apex.deaths == fixture.kinds[GPUR_RUN_ENDED] &&
+          stats.apex.starts <= 2 + stats.apex.deaths + 1);
+    CHECK(stats.apex.rows > 300 && stats.apex.lost_rows == 0);
     TEST_REQUIRE(strstr(fixture.error, "its process was killed by signal 9") &&
                      strstr(fixture.error, " (early death number ") &&
                      strstr(fixture.error, " in a row; the next start is in "),
                  "the actor's error is \"%s\"", fixture.error);
-    CHECK_OK(gpur_apex_set_actors(fixture.apex, 2)); /* it is one of those that are left */
-    CHECK_OK(gpur_apex_advance(fixture.apex, 300, 0));
+    CHECK_OK(gpur_apex_set_actors(fixture.run, 2)); /* it is one of those that are left */
+    CHECK_OK(gpur_run_advance(fixture.run, 300, 0));
     apex_fixture_close(&fixture);
 }
 
 TEST(kills_of_all_actors_at_each_start_end_the_run)
 {
     CHECK_OK(open_run("all killed", "numbers"));
-    CHECK_FAILS(gpur_apex_advance(fixture.apex, 300, 0), GPUR_INVALID_ARGUMENT, "its process was killed by signal 9");
+    CHECK_FAILS(gpur_run_advance(fixture.run, 300, 0), GPUR_INVALID_ARGUMENT, "its process was killed by signal 9");
     CHECK_MESSAGE("; all actors died at least 5 times in a row within a minute after their start, and none is left");
-    CHECK(apex_fixture_stats(&fixture).deaths >= 3 * 5 && apex_fixture_stats(&fixture).rows == 0);
+    CHECK(apex_fixture_stats(&fixture).apex.deaths >= 3 * 5 && apex_fixture_stats(&fixture).apex.rows == 0);
     apex_fixture_close(&fixture);
 }
 
@@ -517,26 +521,30 @@ static void check_missing_evaluation(int32_t restarts, int64_t starts)
 {
     const gpur_device_config device = test_device_config();
     CHECK_OK(apex_fixture_settings("numbers", &settings));
-    settings.apex.processes = 1;
     settings.apex.restarts = restarts;
-    settings.apex.eval_episodes = 3;
+    settings.run.eval_episodes = 3;
+    settings.run.eval_period = 0;
     settings.apex.command = apex_fixture_command("test_apex_processes", "evaluator killed", "numbers");
     CHECK_OK(apex_fixture_open(&fixture, test_device_name(), &device, &settings));
-    while (apex_fixture_stats(&fixture).deaths < (restarts ? 6 : 1)) /* which ends no run */
-        CHECK_OK(gpur_apex_advance(fixture.apex, 100, 0));
-    CHECK_OK(gpur_apex_finish(fixture.apex, 0));
-    const int64_t before = apex_fixture_stats(&fixture).starts;
-    CHECK_OK(gpur_apex_finish(fixture.apex, 1));
-    CHECK_EQUAL(apex_fixture_stats(&fixture).starts, before + starts);
-    CHECK_EQUAL(fixture.kinds[GPUR_APEX_EVALUATION], 0);
-    TEST_REQUIRE(strcmp(fixture.error, "its process was killed by signal 9 (Killed); it is not started again, and the "
-                                       "last evaluation is missing") == 0,
-                 "the evaluator's error is \"%s\"", fixture.error);
-    CHECK_OK(gpur_apex_finish(fixture.apex, 0));
+    for (int i = 0; i < 2; i++) { /* each call tries anew, which ends no run */
+        const int64_t before = apex_fixture_stats(&fixture).apex.starts;
+        CHECK_FAILS(gpur_run_evaluate(fixture.run, 0, 0, NULL), GPUR_UNAVAILABLE, "the evaluation is missing");
+        CHECK_EQUAL(apex_fixture_stats(&fixture).apex.starts, before + starts);
+        TEST_REQUIRE(strcmp(fixture.error, "its process was killed by signal 9 (Killed); it is not started again, and "
+                                           "the evaluation is missing") == 0,
+                     "the evaluator's error is \"%s\"", fixture.error);
+        CHECK_OK(gpur_run_advance(fixture.run, 100, 0));
+    }
+    apex_fixture_close(&fixture);
+    settings.run.eval_period = 200; /* beside the training */
+    CHECK_OK(apex_fixture_open(&fixture, test_device_name(), &device, &settings));
+    CHECK_OK(gpur_run_advance(fixture.run, 450, 0));
+    CHECK_EQUAL(fixture.kinds[GPUR_RUN_EVALUATION], 0);
+    CHECK(apex_fixture_stats(&fixture).apex.deaths >= (restarts ? 2 : 1) * starts);
     apex_fixture_close(&fixture);
 }
 
-TEST(a_last_evaluation_whose_process_is_killed_at_each_start_is_missing_and_the_run_is_whole)
+TEST(an_evaluation_whose_process_is_killed_at_each_start_is_missing_and_the_run_is_whole)
 {
     check_missing_evaluation(1, 5);
     check_missing_evaluation(0, 1);
@@ -546,19 +554,18 @@ TEST(without_restarts_killed_actors_stay_away)
 {
     const gpur_device_config device = test_device_config();
     CHECK_OK(apex_fixture_settings("numbers", &settings));
-    settings.apex.processes = 1;
     settings.apex.restarts = 0;
     settings.apex.actors = 2;
     settings.apex.command = apex_fixture_command("test_apex_processes", "serve", "numbers");
     CHECK_OK(apex_fixture_open(&fixture, test_device_name(), &device, &settings));
-    CHECK_OK(gpur_apex_advance(fixture.apex, 300, 0));
-    CHECK_EQUAL(kill((pid_t)gpur_apex_actor_process(fixture.apex, 0), SIGKILL), 0);
-    while (apex_fixture_stats(&fixture).deaths == 0)
-        CHECK_OK(gpur_apex_advance(fixture.apex, 100, 0));
-    CHECK_OK(gpur_apex_advance(fixture.apex, 300, 0));
-    CHECK(apex_fixture_stats(&fixture).starts == 2 && gpur_apex_actor_process(fixture.apex, 0) == -1);
-    CHECK_EQUAL(kill((pid_t)gpur_apex_actor_process(fixture.apex, 1), SIGKILL), 0);
-    CHECK_FAILS(gpur_apex_advance(fixture.apex, 1000000000, 0), GPUR_INVALID_ARGUMENT, "no actor is left");
+    CHECK_OK(gpur_run_advance(fixture.run, 300, 0));
+    CHECK_EQUAL(kill((pid_t)gpur_apex_actor_process(fixture.run, 0), SIGKILL), 0);
+    while (apex_fixture_stats(&fixture).apex.deaths == 0)
+        CHECK_OK(gpur_run_advance(fixture.run, 100, 0));
+    CHECK_OK(gpur_run_advance(fixture.run, 300, 0));
+    CHECK(apex_fixture_stats(&fixture).apex.starts == 2 && gpur_apex_actor_process(fixture.run, 0) == -1);
+    CHECK_EQUAL(kill((pid_t)gpur_apex_actor_process(fixture.run, 1), SIGKILL), 0);
+    CHECK_FAILS(gpur_run_advance(fixture.run, 1000000000, 0), GPUR_INVALID_ARGUMENT, "no actor is left");
     apex_fixture_close(&fixture);
 }
 
@@ -583,7 +590,7 @@ int main(int argc, char **argv)
     RUN(an_actor_of_other_settings_ends_the_run_with_both);
     RUN(an_actor_that_is_killed_at_each_start_ends_no_run);
     RUN(kills_of_all_actors_at_each_start_end_the_run);
-    RUN(a_last_evaluation_whose_process_is_killed_at_each_start_is_missing_and_the_run_is_whole);
+    RUN(an_evaluation_whose_process_is_killed_at_each_start_is_missing_and_the_run_is_whole);
     RUN(without_restarts_killed_actors_stay_away);
     return test_main_end();
 }

@@ -19,6 +19,7 @@ static gpur_status open_run(const char *name, uint64_t seed)
     const gpur_env_type *type;
     gpur_actor_critic_config learner_config;
     gpur_ga3c_config config;
+    gpur_run_config all;
     gpur_device_config device_config = test_device_config();
     device_config.threads = 1;
     device_config.deterministic = 1;
@@ -26,11 +27,13 @@ static gpur_status open_run(const char *name, uint64_t seed)
     GPUR_TRY(gpur_env_find("CartPole-v1", &type));
     GPUR_TRY(gpur_actor_critic_config_init(&learner_config, sizeof learner_config));
     GPUR_TRY(gpur_ga3c_config_init(&config, sizeof config));
-    learner_config.seed = config.seed = seed;
+    GPUR_TRY(gpur_run_config_init(&all, sizeof all));
+    all.type = type, all.eval_envs = 1;
+    learner_config.seed = all.seed = seed;
     config.agents = 8;
-    GPUR_TRY(gpur_ga3c_preset(name, ENVS_WITH(type, ""), &learner_config, &config));
+    GPUR_TRY(gpur_ga3c_preset(name, &all, &learner_config, &config));
     GPUR_TRY(gpur_actor_critic_create(device, &learner_config, &learner));
-    return gpur_ga3c_create(learner, ENVS(type), &config, &run);
+    return gpur_ga3c_create(learner, &all, &config, &run);
 }
 
 static void close_run(void)
@@ -165,18 +168,20 @@ static void open_writers(int32_t system, gpur_policy **expected)
     learner_config.optimizer.learning_rate.first = learner_config.optimizer.learning_rate.last = 1e-30f;
     learner_config.policy_floor = 0.2f;
     CHECK_OK(gpur_ga3c_config_init(&c, sizeof c));
-    c.system = system, c.agents = AGENTS, c.t_max = T_MAX, c.seed = 5;
+    c.system = system, c.agents = AGENTS, c.t_max = T_MAX;
     c.min_train_batch = system == GPUR_GA3C ? 100 : 0;
     CHECK_OK(gpur_policy_config_init(&acting, sizeof acting));
     acting.network = learner_config.network, acting.obs = learner_config.obs;
-    acting.policy_floor = learner_config.policy_floor, acting.seed = c.seed;
+    acting.policy_floor = learner_config.policy_floor, acting.seed = 5;
     device = test_device();
     CHECK_OK(gpur_actor_critic_create(device, &learner_config, &learner));
     CHECK_OK(gpur_policy_create(device, &acting, expected));
-    CHECK_OK(gpur_ga3c_create(learner, ENVS(&writer), &c, &run));
+    gpur_run_config *const all = ENVS(&writer);
+    all->seed = 5;
+    CHECK_OK(gpur_ga3c_create(learner, all, &c, &run));
     memset(notebooks, 0, sizeof notebooks);
     for (int i = 0; i <= AGENTS; i++)
-        notebooks[i].seed = gpur_run_env_seed(gpur_ga3c_of(run)->config.seed, i < AGENTS ? i : GPUR_GA3C_MAX_AGENTS, 0);
+        notebooks[i].seed = gpur_run_env_seed(run->config.seed, i < AGENTS ? i : GPUR_GA3C_MAX_AGENTS, 0);
 }
 
 /* The weights prefer an action by far. */
@@ -209,8 +214,7 @@ static void check_draws(gpur_policy *expected, const notebook *n, uint32_t lane,
 static void evaluate(int64_t episodes, int32_t greedy)
 {
     gpur_run_event event = {0};
-    notebooks[AGENTS].seed =
-        gpur_run_env_seed(gpur_ga3c_of(run)->config.seed, GPUR_GA3C_MAX_AGENTS, gpur_ga3c_of(run)->eval_games);
+    notebooks[AGENTS].seed = gpur_run_env_seed(run->config.seed, GPUR_GA3C_MAX_AGENTS, gpur_ga3c_of(run)->eval_games);
     notebooks[AGENTS].count = 0;
     CHECK_OK(gpur_run_evaluate(run, episodes, greedy, &event));
     CHECK_EQUAL(notebooks[AGENTS].count, episodes * LENGTH);
@@ -309,7 +313,7 @@ TEST(a_saved_learner_goes_on_in_another_run)
     CHECK_OK(gpur_run_save(run, folder));
     close_run();
     CHECK_OK(open_run("ga3c-small", 1));
-    CHECK_OK(gpur_run_load(run, folder));
+    CHECK_OK(gpur_run_load(run, folder, 0));
     CHECK_EQUAL(learner_fixture_stats(learner).steps, saved.train_steps);
     CHECK_OK(gpur_run_advance(run, 500, 0));
     const gpur_run_stats s = stats_of_run();
@@ -332,9 +336,9 @@ TEST(a_folder_of_two_saves_is_refused)
     close_run();
     CHECK_OK(open_run("ga3c-small", 1));
     CHECK_OK(gpur_learner_save(learner, file, NULL));
-    CHECK_FAILS(gpur_run_load(run, folder), GPUR_FILE_ERROR, "saved after 0 train steps");
+    CHECK_FAILS(gpur_run_load(run, folder, 0), GPUR_FILE_ERROR, "saved after 0 train steps");
     CHECK_EQUAL(remove(file), 0);
-    CHECK_FAILS(gpur_run_load(run, folder), GPUR_FILE_ERROR, "learner.safetensors");
+    CHECK_FAILS(gpur_run_load(run, folder, 0), GPUR_FILE_ERROR, "learner.safetensors");
     CHECK_EQUAL(stats_of_run().env_steps, 0);
     CHECK_OK(gpur_run_advance(run, 100, 0));
     close_run();

@@ -121,7 +121,7 @@ TEST(a_file_of_other_returns_is_refused)
     config = ga3c_fixture_config("");                                                                                  \
     config.run.setting;                                                                                                \
     open_run();                                                                                                        \
-    CHECK_FAILS(gpur_run_load(fixture.run, folder), GPUR_INVALID_ARGUMENT, name);                                      \
+    CHECK_FAILS(gpur_run_load(fixture.run, folder, 0), GPUR_INVALID_ARGUMENT, name);                                   \
     close_run()
     REFUSES(t_max = 4, "t_max");
     REFUSES(discount = 0.9f, "discount");
@@ -131,7 +131,7 @@ TEST(a_file_of_other_returns_is_refused)
     config.run.trainers = 2;
     config.run.min_train_batch = 20;
     open_run();
-    CHECK_OK(gpur_run_load(fixture.run, folder));
+    CHECK_OK(gpur_run_load(fixture.run, folder, 0));
     close_run();
     test_remove_folder();
 }

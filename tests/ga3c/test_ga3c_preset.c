@@ -51,6 +51,7 @@ static const gpur_env_type frames = {.size = sizeof frames,
 typedef struct system_config {
     gpur_actor_critic_config learner;
     gpur_ga3c_config run;
+    gpur_run_config all;
 } system_config;
 
 /* What a preset leaves alone has values of its own. */
@@ -59,16 +60,20 @@ static gpur_status read_preset(const char *name, const gpur_env_type *type, syst
     gpur_status status = gpur_actor_critic_config_init(&c->learner, sizeof c->learner);
     if (status == GPUR_OK)
         status = gpur_ga3c_config_init(&c->run, sizeof c->run);
+    if (status == GPUR_OK)
+        status = gpur_run_config_init(&c->all, sizeof c->all);
     c->learner.seed = 7, c->learner.max_batch = 99;
-    c->run.agents = 5, c->run.predictors = 3, c->run.trainers = 4, c->run.seed = 8, c->run.tuner_period = 6;
+    c->run.agents = 5, c->run.predictors = 3, c->run.trainers = 4, c->all.seed = 8, c->run.tuner_period = 6;
     c->learner.entropy.first = 3, c->run.t_max = 11, c->learner.network.hidden = 17; /* which it sets */
-    return status == GPUR_OK ? gpur_ga3c_preset(name, ENVS_WITH(type, ""), &c->learner, &c->run) : status;
+    c->all.type = type, c->all.eval_period = 9, c->all.eval_episodes = 8;
+    return status == GPUR_OK ? gpur_ga3c_preset(name, &c->all, &c->learner, &c->run) : status;
 }
 
 static void check_kept(const system_config *c)
 {
+    CHECK(c->all.eval_period == 0 && c->all.eval_episodes == 30);
     CHECK(c->learner.seed == 7 && c->learner.max_batch == 99 && c->run.agents == 5 && c->run.predictors == 3);
-    CHECK(c->run.trainers == 4 && c->run.seed == 8 && c->run.tuner_period == 6.0);
+    CHECK(c->run.trainers == 4 && c->all.seed == 8 && c->run.tuner_period == 6.0);
 }
 
 TEST(ga3c_has_the_published_constants)

@@ -16,7 +16,7 @@ static int compare(const void *a, const void *b)
  * episode, or before a step of which the number is a multiple of t_max: of the episode's steps, with A2C of all. */
 static double return_of(const ga3c_row *row, int32_t length)
 {
-    const char *const options = config.env_options;
+    const char *const options = config.all.env_options;
     const int is_cut_off = ga3c_env_is_cut_off(options, row->episode);
     double sum = 0.0, factor = 1.0;
     int32_t t = row->t, total = row->total;
@@ -35,7 +35,7 @@ static double return_of(const ga3c_row *row, int32_t length)
 /* The agent's rows, from its first step on, without a gap. */
 static int64_t check_agent(int32_t agent, const ga3c_row *rows, int64_t count)
 {
-    const char *const options = config.env_options;
+    const char *const options = config.all.env_options;
     const int32_t id = rows->id;
     int32_t episode = 0, t = 0, total = 0;
     int64_t at = 0, dropped = 0;
@@ -63,7 +63,7 @@ static int64_t check_agent(int32_t agent, const ga3c_row *rows, int64_t count)
 
 static int32_t id_of(int32_t agent)
 {
-    return (int32_t)(gpur_run_env_seed(gpur_ga3c_of(fixture.run)->config.seed, agent, 0) & 0xfffff);
+    return (int32_t)(gpur_run_env_seed(fixture.run->config.seed, agent, 0) & 0xfffff);
 }
 
 static void check_rows(int64_t steps)

@@ -252,7 +252,6 @@ TEST(settings_are_checked)
     REFUSES(when_full = 3, "when_full is 3");
     REFUSES(min_train_batch = 5996, "min_train_batch is 5996 and t_max 5, and the learner's max_batch 6000");
     REFUSES(tuner_period = -1.0, "tuner_period is -1");
-    REFUSES(reserved = 1, "reserved");
     config = ga3c_fixture_config("");
     config.run.system = GPUR_A2C;
     config.run.tuner = GPUR_TUNER_PAPER;
@@ -405,8 +404,7 @@ static double expected_return(int32_t id, int64_t games)
 static void check_evaluation(int64_t number)
 {
     gpur_run_event event = {0};
-    const int32_t id =
-        (int32_t)(gpur_run_env_seed(gpur_ga3c_of(fixture.run)->config.seed, GPUR_GA3C_MAX_AGENTS, number) & 0xfffff);
+    const int32_t id = (int32_t)(gpur_run_env_seed(fixture.run->config.seed, GPUR_GA3C_MAX_AGENTS, number) & 0xfffff);
     CHECK_OK(gpur_run_evaluate(fixture.run, 20, 1, &event));
     CHECK_NEAR(event.mean_return, expected_return(id, 20), 1e-9);
 }
@@ -437,8 +435,7 @@ static void check_actions_go_on(const uint64_t *steps, int32_t agents)
     for (int64_t i = 0; i < fixture.fake.count; i++) {
         const ga3c_row *const row = &fixture.fake.rows[i];
         int32_t agent = 0;
-        while (agent < agents &&
-               row->id != (int32_t)(gpur_run_env_seed(gpur_ga3c_of(fixture.run)->config.seed, agent, 1) & 0xfffff))
+        while (agent < agents && row->id != (int32_t)(gpur_run_env_seed(fixture.run->config.seed, agent, 1) & 0xfffff))
             agent++;
         CHECK(agent < agents);
         CHECK_EQUAL(row->action, ga3c_fake_action((uint32_t)agent, steps[agent] + (uint64_t)row->total));
@@ -462,10 +459,10 @@ TEST(a_saved_run_goes_on)
         steps[agent] = gpur_ga3c_of(fixture.run)->slots[agent]->steps;
     const uint64_t eval_steps = gpur_ga3c_of(fixture.run)->eval_steps;
     CHECK_OK(gpur_run_save(fixture.run, folder));
-    CHECK_FAILS(gpur_run_load(fixture.run, folder), GPUR_INVALID_ARGUMENT, "the run has taken 500 steps");
+    CHECK_FAILS(gpur_run_load(fixture.run, folder, 0), GPUR_INVALID_ARGUMENT, "the run has taken 500 steps");
     close_run();
     open_run();
-    CHECK_OK(gpur_run_load(fixture.run, folder));
+    CHECK_OK(gpur_run_load(fixture.run, folder, 0));
     const gpur_run_stats loaded = ga3c_fixture_stats(&fixture);
     CHECK(loaded.ga3c.agents == 5 && loaded.ga3c.predictors == 2 && loaded.ga3c.trainers == 3);
     CHECK(loaded.env_steps == 500 && loaded.episodes == saved.episodes &&
@@ -480,9 +477,9 @@ TEST(a_saved_run_goes_on)
     CHECK_EQUAL(ga3c_fixture_stats(&fixture).env_steps, 600);
     check_actions_go_on(steps, 5);
     close_run();
-    config.run.seed++;
+    config.all.seed++;
     open_run();
-    CHECK_FAILS(gpur_run_load(fixture.run, folder), GPUR_INVALID_ARGUMENT, "seed");
+    CHECK_FAILS(gpur_run_load(fixture.run, folder, 0), GPUR_INVALID_ARGUMENT, "seed");
     close_run();
     test_remove_folder();
 }

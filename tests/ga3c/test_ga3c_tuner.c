@@ -292,7 +292,7 @@ TEST(the_accepted_numbers_are_saved)
     close_run();
     open_run(GPUR_TUNER_PAPER, 9.95, 1.95);
     gpur_ga3c_of(fixture.run)->numbers = (gpur_ga3c_numbers){1, 1, 1};
-    CHECK_OK(gpur_run_load(fixture.run, folder));
+    CHECK_OK(gpur_run_load(fixture.run, folder, 0));
     CHECK_EQUAL(distance(gpur_ga3c_of(fixture.run)->numbers, set), 0);
     close_run();
     test_remove_folder();

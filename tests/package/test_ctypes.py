@@ -209,10 +209,12 @@ SETTINGS = {
     "ActorCriticSettings": ("ActorCriticConfig", "NetworkAndOptimizer, ", {}, ""),
     "PolicySettings": ("PolicyConfig", "NetworkSettings, ", {}, ""),
     "PolicyArguments": (None, "PolicySettings, ", {"device": "str | TorchDevice | Device", "check_nan": "bool"}, ""),
-    "RunSettings": ("FastDQNConfig", "TypedDict, ", {}, " | None"),
-    "ApexSettings": ("ApexConfig", "TypedDict, ", {"epsilons": "Sequence[float] | None",
-                                                   "folder": "str | os.PathLike[str] | None"}, " | None"),
-    "GA3CSettings": ("GA3CConfig", "TypedDict, ", {}, " | None"),
+    "CommonRunSettings": ("RunConfig", "TypedDict, ", {}, " | None"),
+    "RunSettings": ("FastDQNConfig", "CommonRunSettings, ", {}, " | None"),
+    "ApexSettings": ("ApexConfig", "CommonRunSettings, ", {"processes": "bool | None",
+                                                           "epsilons": "Sequence[float] | None",
+                                                           "folder": "str | os.PathLike[str] | None"}, " | None"),
+    "GA3CSettings": ("GA3CConfig", "CommonRunSettings, ", {}, " | None"),
 }
 
 

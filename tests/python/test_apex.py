@@ -81,17 +81,17 @@ def check_counts(run):
 
 def test_actors_in_threads():
     agent, events = learner(), []
-    with pytest.raises(TypeError, match="'speed' is no setting; they are actors, processes"):
+    with pytest.raises(TypeError, match="'speed' is no setting; they are actors, epsilon_base"):
         gpureplay.Apex(agent, "CartPole-v1", speed=3)
     with gpureplay.Apex(agent, "CartPole-v1", actors=3, epsilons=[0.5, 0.25], eval_episodes=2, samples_per_insert=2.0,
                         on_event=events.append) as run:
         assert run.config["epsilons"] == [0.5, 0.25] and run.config["initial_priorities"] == "td"
         assert run.config["processes"] is False and "actors=3" in repr(run) and run.actor_process(0) is None
         run.advance(2000)
-        while len({event.actor for event in events if event.kind == "episode"}) < 3 or run.stats.starts < 4:
+        while len({event.env_index for event in events if event.kind == "episode"}) < 3 or run.stats.starts < 3:
             run.advance(500)
         stats = run.stats
-        assert stats.env_steps >= 2000 and stats.train_steps > 0 and stats.actors == 3 and stats.starts == 4
+        assert stats.env_steps >= 2000 and stats.train_steps > 0 and stats.actors == 3 and stats.starts == 3
         check_counts(run)
         run.advance(train_steps=10)
         assert run.stats.train_steps == stats.train_steps + 10
@@ -102,18 +102,19 @@ def test_actors_in_threads():
         with pytest.raises(gpureplay.Interrupted):
             run.advance(10**9)
         run.advance(100)  # it goes on
-        run.finish()
-        assert run.stats.actors == 0 and run.stats.evaluated_return > 5
+        run.set_actors(0)
+        run.advance()  # until they have ended
+        assert run.stats.actors == 0 and run.evaluate() == run.stats.evaluated_return > 5
         with pytest.raises(gpureplay.InvalidArgument, match="the run has 0 actors and no folder"):
             run.advance(100)
         with pytest.raises(gpureplay.Closed, match="gave way to those of a gpureplay.Apex"):
             agent._buffer.flush()
     kinds = {kind: [event for event in events if event.kind == kind]
              for kind in ("episode", "evaluation", "started", "ended")}
-    epsilons = {event.actor: event.epsilon for event in kinds["episode"]}
+    epsilons = {event.env_index: event.epsilon for event in kinds["episode"]}
     assert epsilons == {0: 0.5, 1: 0.25, 2: 0.5} and all(event.mean_return == event.length
                                                          for event in kinds["episode"])
-    assert len(kinds["started"]) == 4 and {event.actor for event in kinds["ended"]} == {0, 1, 2, 1024}
+    assert len(kinds["started"]) == 4 and {event.env_index for event in kinds["ended"]} == {0, 1, 2}
     assert [event.episodes for event in kinds["evaluation"]] == [2] and kinds["evaluation"][0].env_steps >= 2000
     assert all(event.asked and event.error == "" for event in kinds["ended"])
     assert run.closed and "closed" in repr(run)
@@ -138,7 +139,7 @@ def test_a_killed_actor_is_started_again_and_counted():
     events = []
     with gpureplay.Apex(learner(), "CartPole-v1", actors=2, processes=True, samples_per_insert=1.0,
                         on_event=events.append) as run:
-        while not any(event.kind == "episode" and event.actor == 1 for event in events):
+        while not any(event.kind == "episode" and event.env_index == 1 for event in events):
             run.advance(200)
         process = run.actor_process(1)
         os.kill(process, signal.SIGKILL)
@@ -147,7 +148,7 @@ def test_a_killed_actor_is_started_again_and_counted():
         stats = run.stats
         assert stats.deaths == 1 and stats.starts == 3 and stats.actors == 2 and run.actor_process(1) != process
         (ended,) = (event for event in events if event.kind == "ended")
-        assert ended.actor == 1 and not ended.asked and "killed by signal 9" in ended.error
+        assert ended.env_index == 1 and not ended.asked and "killed by signal 9" in ended.error
         assert stats.lost_rows == ended.lost_rows and ended.length > 0
         check_counts(run)
         processes = [run.actor_process(actor) for actor in (0, 1)]
@@ -183,7 +184,7 @@ def test_a_run_is_saved_and_loaded(tmp_path):
 def test_environments_in_python_are_in_processes(request, env, env_options, length):
     env = request.getfixturevalue(env) if env == "corridor" else env
     result = small(env, env_options=env_options)
-    assert result.stats.starts == 4 and result.stats.deaths == 0  # the one that evaluates twice
+    assert result.stats.starts == 3 and result.stats.deaths == 0  # one evaluates
     assert result.stats.env_steps >= 1500 and result.stats.train_steps > 0 and result.episodes["length"].max() <= length
     assert set(result.episodes["actor"]) <= {0, 1} and result.config["apex"]["processes"] == 1
     if "corridor" in env:  # its actions begin at 1
@@ -227,14 +228,14 @@ Corridor.reset = reset
     monkeypatch.syspath_prepend(tmp_path)
 
     def kill(event):
-        if event.kind == "started" and event.actor == 1024 and event.train_steps > 0:
+        if event.kind == "started" and event.env_index == 1024 and event.train_steps > 0:
             place.touch()
 
     with pytest.warns(RuntimeWarning, match="^the actor that evaluates ended: ") as told:
         result = small("some_deaths:make_env", actors=1, eval_episodes=50, eval_period=0, on_event=kill)
     texts = [str(warning.message) for warning in told]
     assert len(texts) == 2 and "(early death number 1 in a row" in texts[0]
-    assert "the last evaluation is missing (progress=True" in texts[1] and {w.filename for w in told} == {__file__}
+    assert "the evaluation is missing (progress=True" in texts[1] and {w.filename for w in told} == {__file__}
     assert len(result.evaluations) == 0 and result.stats.train_steps > 0
 
 
@@ -268,8 +269,8 @@ def test_a_training_writes_its_files(trained):
     shares = sum(result.rates[f"actor_{part}_share"] for part in ("env", "infer", "wait"))
     assert 0 < np.nanmin(shares) and np.nanmax(shares) < 1.01
     actors = _run_folder.read_array(folder, "actor")
-    for event in ("started", "ended"):  # the one that evaluates ends before the last checkpoint, and plays after it
-        assert sorted(actors["actor"][actors["event"] == event]) == [0, 1, 1024, 1024]
+    for event, those in (("started", [0, 1, 1024]), ("ended", [0, 1])):  # the one that evaluates ends with the run
+        assert sorted(actors["actor"][actors["event"] == event]) == those
     assert actors["asked"][actors["event"] == "ended"].all() and not actors["lost_rows"].any()
     kinds = [json.loads(line)["kind"] for line in lines_of(folder, "log.jsonl")]
     assert kinds.count("episode") == len(result.episodes) and kinds.count("actor") == 8

@@ -79,7 +79,9 @@ def test_actors_in_threads():
                                                 block_rows=10, samples_per_insert=2, on_event=events.append) as run:
         assert run.config["sigma"] == 0.5 and not run.config["processes"]
         run.advance(train_steps=20)
-        run.finish()
+        run.set_actors(0)
+        run.advance()
+        assert run.evaluate() < 0
         rows, stats = rows_of(agent), run.stats
         assert stats.train_steps == agent.stats.steps >= 20 and stats.rows == agent._buffer.stats.appended
         assert np.abs(rows["action"]).max() <= 1 and np.std(rows["action"]) > 0.2
@@ -87,8 +89,8 @@ def test_actors_in_threads():
         policy = agent.policy()
         assert np.array_equal(policy.act_vectors(rows["obs"][0]), policy.act_vectors(rows["obs"][0]))
     evaluations = [event for event in events if event.kind == "evaluation"]
-    assert len(evaluations) == 1 and evaluations[0].length == 400 and evaluations[0].epsilon == 0
-    assert {event.epsilon for event in events if event.kind == "started" and event.actor < 2} == {0.5}
+    assert len(evaluations) == 1 and evaluations[0].length == 400 
+    assert {event.epsilon for event in events if event.kind == "started" and event.env_index < 2} == {0.5}
 
 
 def test_environments_in_python_get_actions_within_their_bounds(echo):
@@ -97,7 +99,8 @@ def test_environments_in_python_get_actions_within_their_bounds(echo):
                                                 samples_per_insert=2) as run:
         assert run.config["processes"]
         run.advance(env_steps=400)
-        run.finish()
+        run.set_actors(0)
+        run.advance()
         rows = rows_of(agent)
     low, high = np.array([-1, 10]), np.array([3, 20])
     assert np.allclose(rows["next_obs"], low + (rows["action"] + 1) / 2 * (high - low), rtol=1e-6)

@@ -12,7 +12,7 @@ import gpureplay
 import gymnasium
 import numpy as np
 import pytest
-from gpureplay._config import ga3c_preset, run_envs
+from gpureplay._config import ga3c_preset
 from gpureplay._envs import open_envs
 from support import needs_files
 
@@ -36,7 +36,7 @@ def weights_of(learner):
 
 
 def test_cartpole_is_learned_by_a_preset():
-    found = ga3c_preset("ga3c-small", run_envs(open_envs("CartPole-v1").type, None, b""))
+    found = ga3c_preset("ga3c-small", open_envs("CartPole-v1").type, b"")
     learner = gpureplay.ActorCritic(device="cpu", **{**found.learner, "seed": 2})
     with gpureplay.GA3C(learner, "CartPole-v1", **{**found.run, "agents": 8, "predictors": 1, "trainers": 1}) as run:
         assert run.evaluate(100) < 60  # a random policy's is about 22
@@ -48,7 +48,7 @@ def test_cartpole_is_learned_by_a_preset():
 @pytest.mark.parametrize("preset", ["ga3c-small", "a3c-small", "a2c-small"])
 def test_presets_are_settings_of_a_learner_and_a_run(preset):
     envs = open_envs("MinAtar/Breakout")
-    found = ga3c_preset(preset, run_envs(envs.type, None, envs.options))
+    found = ga3c_preset(preset, envs.type, envs.options)
     assert found.run["system"] == preset.partition("-")[0] and found.learner["head"] == "softmax_value"
     learner = gpureplay.ActorCritic(device="cpu", **{**found.learner, "max_batch": 64})
     with gpureplay.GA3C(learner, "MinAtar/Breakout", **{**found.run, "agents": 4}) as run:
@@ -406,4 +406,4 @@ def test_arguments_that_are_refused():
         assert run.stats.env_steps == 10 and run.stats.agents == 4
     for name, text in (("ga3c-huge", "preset is \"ga3c-huge\"; it must be"), ("ga3c", "84"), ("a\0b", "no NUL")):
         with pytest.raises(ValueError, match=text):
-            ga3c_preset(name, run_envs(open_envs("CartPole-v1").type, None, b""))
+            ga3c_preset(name, open_envs("CartPole-v1").type, b"")

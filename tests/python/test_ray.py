@@ -379,8 +379,9 @@ def blocks_of(learner, settings, actor, incarnation, count):
     spec = _config.make_spec(fields, buffer.pop("capacity"), None, buffer)
     network = _config.policy_config(None, settings["networks"][0]).network
     networks = _config.apex_networks([network])
-    config, envs = _config.apex_config(settings["apex"]), _envs.open_envs(settings["env"])
-    assert gpureplay.lib.gpur_apex_act(ctypes.addressof(config), actor, incarnation, envs.type,
+    (common, own), envs = _config.apex_configs(settings["apex"]), _envs.open_envs(settings["env"])
+    _config.set_envs(common, envs.type, None, envs.options)
+    assert gpureplay.lib.gpur_apex_act(ctypes.addressof(common), ctypes.addressof(own), actor, incarnation,
                                        ctypes.addressof(spec.config), ctypes.addressof(networks), 0,
                                        ctypes.addressof(transport)) == _c_api.INTERRUPTED
     return blocks

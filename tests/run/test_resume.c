@@ -37,7 +37,7 @@ static void open_and_save(const run_settings *config, const gpur_vector_env_type
 static void open_and_load(const run_settings *config, const gpur_vector_env_type *vector)
 {
     CHECK_OK(open_run(config, vector));
-    CHECK_OK(gpur_run_load(fixture.run, folder));
+    CHECK_OK(gpur_run_load(fixture.run, folder, 0));
 }
 
 /* The events from now on, and what the run leaves behind at its end. */
@@ -76,18 +76,18 @@ TEST(a_resumed_run_goes_on_with_the_same_bits)
 {
     run_settings config = run_fixture_config(4, 1, 1);
     check_resume(&config);
-    config.env_options = "frames,lives", config.run.whole_episodes = 1;
+    config.all.env_options = "frames,lives", config.run.whole_episodes = 1;
     check_resume(&config);
-    config.env_options = "lives,limit=7", config.run.whole_episodes = 0; /* games that the library ends */
+    config.all.env_options = "lives,limit=7", config.run.whole_episodes = 0; /* games that the library ends */
     check_resume(&config);
     config = run_fixture_config(3, 0, 0);
     check_resume(&config);
     config = run_fixture_config(4, 0, 1);
     config.run.burst = 1;
     check_resume(&config);
-    config.env_options = "cache";
+    config.all.env_options = "cache";
     check_resume(&config);
-    config.run.burst = 0, config.run.concurrent = 1, config.env_options = "cache,frames,lives";
+    config.run.burst = 0, config.run.concurrent = 1, config.all.env_options = "cache,frames,lives";
     check_resume(&config);
 }
 
@@ -121,7 +121,7 @@ TEST(environments_that_cannot_be_saved_begin_new_episodes_with_new_seeds)
     run_settings config = run_fixture_config(4, 1, 1);
     check_new_episodes(&config, &run_fixture_same_step);
     check_new_episodes(&config, &run_fixture_next_step);
-    config.env_options = "unsaved";
+    config.all.env_options = "unsaved";
     check_new_episodes(&config, NULL);
     config.run.whole_episodes = 1;
     check_new_episodes(&config, NULL);
@@ -143,7 +143,7 @@ static void count_steps(void *user, const gpur_run_event *event)
 TEST(a_resumed_run_with_whole_episodes_has_none_made_of_two)
 {
     run_settings config = run_fixture_config(4, 1, 1);
-    config.env_options = "unsaved", config.run.whole_episodes = 1;
+    config.all.env_options = "unsaved", config.run.whole_episodes = 1;
     open_and_save(&config, NULL);
     int64_t logged = 0;
     for (int i = 0; i < 4; i++)
@@ -152,7 +152,7 @@ TEST(a_resumed_run_with_whole_episodes_has_none_made_of_two)
     run_fixture_close(&fixture);
     open_and_load(&config, NULL);
     memset(counted, 0, sizeof counted);
-    gpur_fast_dqn_of(fixture.run)->core.on_event = count_steps;
+    gpur_fast_dqn_of(fixture.run)->core.config.on_event = count_steps;
     CHECK_OK(gpur_run_advance(fixture.run, STEPS - SAVED_AT, 0));
     for (int i = 0; i < 4; i++)
         CHECK(counted[i] > 0 && counted[i] == steps_taken[i]);
@@ -164,7 +164,7 @@ TEST(a_run_with_the_most_environments_is_saved_and_loaded)
 {
     run_settings config = run_fixture_config(4096, 1, 0);
     gpur_run_stats stats = {.size = sizeof stats};
-    config.run.threads = 1, config.env_options = "frames";
+    config.run.threads = 1, config.all.env_options = "frames";
     open_and_save(&config, NULL);
     run_fixture_close(&fixture);
     open_and_load(&config, NULL);
@@ -205,7 +205,7 @@ TEST(files_of_different_saves_are_refused)
     for (int i = 0; i < 3; i++) {
         path_of(names[i], path), second[i] = read_file(path, &bytes[1][i]);
         CHECK(first[i] != NULL && second[i] != NULL && write_file(path, first[i], bytes[0][i]) == 0);
-        CHECK_FAILS(gpur_run_load(fixture.run, folder), GPUR_FILE_ERROR,
+        CHECK_FAILS(gpur_run_load(fixture.run, folder, 0), GPUR_FILE_ERROR,
                     i == 0 ? "run.safetensors was saved after 24 train steps" : "was saved after 36 train steps");
         CHECK_MESSAGE("they are of different saves");
         CHECK_MESSAGE(i == 2 ? "the files beside it after 36" : i == 1 ? "the files beside it after 24" : "after 36");
@@ -213,7 +213,7 @@ TEST(files_of_different_saves_are_refused)
         CHECK(write_file(path, second[i], bytes[1][i]) == 0);
         free(first[i]), free(second[i]);
     }
-    CHECK_OK(gpur_run_load(fixture.run, folder));
+    CHECK_OK(gpur_run_load(fixture.run, folder, 0));
     CHECK_OK(gpur_run_advance(fixture.run, 48, 0));
     close_and_remove();
 }
@@ -233,16 +233,17 @@ TEST(a_load_that_fails_changes_nothing_or_ends_the_run)
     int64_t bytes;
     open_and_save(&config, NULL);
     run_fixture_close(&fixture);
-    config.env_options = "lives";
+    config.all.env_options = "lives";
     CHECK_OK(open_run(&config, NULL));
-    CHECK_FAILS(gpur_run_load(fixture.run, folder), GPUR_INVALID_ARGUMENT, "other options than this run's, \"lives\"");
+    CHECK_FAILS(gpur_run_load(fixture.run, folder, 0), GPUR_INVALID_ARGUMENT,
+                "other options than this run's, \"lives\"");
     check_nothing_loaded();
     CHECK_OK(gpur_run_advance(fixture.run, 48, 0));
     run_fixture_close(&fixture);
 
-    config.env_options = NULL, config.run.eval_epsilon = 0.5f;
+    config.all.env_options = NULL, config.all.eval_epsilon = 0.5f;
     CHECK_OK(open_run(&config, NULL));
-    CHECK_FAILS(gpur_run_load(fixture.run, folder), GPUR_INVALID_ARGUMENT, "eval_epsilon");
+    CHECK_FAILS(gpur_run_load(fixture.run, folder, 0), GPUR_INVALID_ARGUMENT, "eval_epsilon");
     check_nothing_loaded();
     run_fixture_close(&fixture);
 
@@ -252,7 +253,7 @@ TEST(a_load_that_fails_changes_nothing_or_ends_the_run)
         run_fixture_close(&fixture);
         config.run.burst ^= 1;
         CHECK_OK(open_run(&config, NULL));
-        CHECK_FAILS(gpur_run_load(fixture.run, folder), GPUR_INVALID_ARGUMENT, "burst");
+        CHECK_FAILS(gpur_run_load(fixture.run, folder, 0), GPUR_INVALID_ARGUMENT, "burst");
         check_nothing_loaded();
         close_and_remove();
         config.run.burst ^= 1;
@@ -264,14 +265,14 @@ TEST(a_load_that_fails_changes_nothing_or_ends_the_run)
     CHECK_OK(open_run(&config, NULL));
     gpur_run_destroy(fixture.run);
     CHECK_OK(run_fixture_create(fixture.learner, &type, NULL, &config, &fixture.run));
-    CHECK_FAILS(gpur_run_load(fixture.run, folder), GPUR_INVALID_ARGUMENT,
+    CHECK_FAILS(gpur_run_load(fixture.run, folder, 0), GPUR_INVALID_ARGUMENT,
                 "the environment could not be loaded: the level is gone; the run is loaded in part, and has ended");
     CHECK_FAILS(gpur_run_advance(fixture.run, 48, 0), GPUR_INVALID_ARGUMENT, "the run has ended");
-    CHECK_FAILS(gpur_run_load(fixture.run, folder), GPUR_INVALID_ARGUMENT, "the run has ended");
+    CHECK_FAILS(gpur_run_load(fixture.run, folder, 0), GPUR_INVALID_ARGUMENT, "the run has ended");
     gpur_run_destroy(fixture.run);
     CHECK_OK(run_fixture_create(fixture.learner, &run_fixture_env, NULL, &config, &fixture.run));
     check_nothing_loaded(); /* the replay and the learner can be used for another run */
-    CHECK_OK(gpur_run_load(fixture.run, folder));
+    CHECK_OK(gpur_run_load(fixture.run, folder, 0));
     run_fixture_close(&fixture);
 
     path_of("learner.safetensors", path);
@@ -281,7 +282,7 @@ TEST(a_load_that_fails_changes_nothing_or_ends_the_run)
     CHECK(write_file(path, file, bytes) == 0);
     free(file);
     CHECK_OK(open_run(&config, NULL));
-    CHECK_FAILS(gpur_run_load(fixture.run, folder), GPUR_FILE_ERROR, "the run is loaded in part, and has ended");
+    CHECK_FAILS(gpur_run_load(fixture.run, folder, 0), GPUR_FILE_ERROR, "the run is loaded in part, and has ended");
     CHECK_FAILS(gpur_run_advance(fixture.run, 48, 0), GPUR_INVALID_ARGUMENT, "the run has ended");
     close_and_remove();
 }

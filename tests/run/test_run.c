@@ -93,7 +93,7 @@ TEST(every_variant_gives_the_same_bits_under_delays)
 TEST(frames_lives_whole_episodes_and_fewer_threads_give_the_same_bits)
 {
     run_settings config = run_fixture_config(4, 1, 1);
-    config.env_options = "frames,lives";
+    config.all.env_options = "frames,lives";
     check_variant(&config);
     config = run_fixture_config(8, 1, 0);
     config.run.whole_episodes = 1;
@@ -111,7 +111,7 @@ static run_settings config_with_cache(const variant *v, int burst)
 {
     run_settings config = run_fixture_config(v->num_envs, v->concurrent, v->synchronized);
     config.run.burst = burst;
-    config.env_options = "cache";
+    config.all.env_options = "cache";
     return config;
 }
 
@@ -120,12 +120,12 @@ TEST(bursts_and_caches_give_the_same_bits_under_delays)
     for (size_t v = 0; v < sizeof with_cache / sizeof *with_cache; v++) {
         run_settings config = config_with_cache(&with_cache[v], !with_cache[v].concurrent);
         check_variant(&config);
-        config.env_options = config.run.burst ? NULL : config.env_options, config.run.concurrent = 0;
+        config.all.env_options = config.run.burst ? NULL : config.all.env_options, config.run.concurrent = 0;
         if (v % 3 == 0)
             check_variant(&config); /* a burst without a cache; a cache without bursts */
     }
     run_settings config = config_with_cache(&with_cache[1], 1);
-    config.env_options = "frames,lives,cache";
+    config.all.env_options = "frames,lives,cache";
     check_variant(&config);
 }
 
@@ -153,7 +153,7 @@ typedef struct oracle {
 
 static int32_t random_action(const oracle *o, int lane, uint64_t step, float epsilon)
 {
-    const gpur_u32x4 bits = gpur_random_bits(o->config.run.seed, GPUR_RANDOM_RUN_EXPLORE, step, (uint32_t)lane);
+    const gpur_u32x4 bits = gpur_random_bits(o->config.all.seed, GPUR_RANDOM_RUN_EXPLORE, step, (uint32_t)lane);
     return gpur_random_uniform(bits.v[2]) < epsilon ? (int32_t)gpur_random_below(bits, RUN_ACTIONS) : -1;
 }
 
@@ -289,7 +289,7 @@ static gpur_status oracle_open(oracle *o, const run_settings *config, run_fixtur
     memset(o, 0, sizeof *o);
     o->config = *config;
     for (int lane = 0; lane < config->run.num_envs; lane++) {
-        run_fixture_env.init("", gpur_run_env_seed(config->run.seed, lane, 0), &info, &o->env[lane]);
+        run_fixture_env.init("", gpur_run_env_seed(config->all.seed, lane, 0), &info, &o->env[lane]);
         const gpur_status status = gpur_writer_create(f->replay, 1, &o->writer[lane]);
         if (status != GPUR_OK)
             return status;
@@ -350,7 +350,7 @@ static void check_against_algorithm(const run_settings *config)
                  "\"%s\": replay and weights differ from those of the algorithm",
                  (int)config->run.num_envs, (int)config->run.concurrent, (int)config->run.synchronized,
                  (int)config->run.burst, (int)config->run.act, (int)config->run.whole_episodes,
-                 vector ? (int)vector->autoreset : -1, config->env_options ? config->env_options : "");
+                 vector ? (int)vector->autoreset : -1, config->all.env_options ? config->all.env_options : "");
 }
 
 TEST(runs_do_what_the_algorithm_written_out_does)
@@ -374,7 +374,7 @@ TEST(bursts_and_caches_do_what_the_algorithm_written_out_does)
             check_against_algorithm(&config);
             config.run.whole_episodes = 1;
             check_against_algorithm(&config);
-            config.env_options = NULL;
+            config.all.env_options = NULL;
             check_against_algorithm(&config);
         }
 }
@@ -449,12 +449,12 @@ static void evaluate_in(const gpur_vector_env_type *lanes, const gpur_env_type *
 {
     run_settings config = run_fixture_config(4, 1, 1);
     *found = (evaluations){0};
-    config.env_options = "frames,lives";
+    config.all.env_options = "frames,lives";
     CHECK_OK(open_run(&config));
     gpur_run_destroy(fixture.run);
-    config.run.on_event = note_evaluation;
-    config.run.user = found;
-    config.run.eval_episodes = 10;
+    config.all.on_event = note_evaluation;
+    config.all.user = found;
+    config.all.eval_episodes = 10;
     CHECK_OK(run_fixture_create(fixture.learner, eval_type, lanes, &config, &fixture.run));
     CHECK_OK(gpur_run_advance(fixture.run, STEPS, 0));
     CHECK_OK(gpur_run_evaluate(fixture.run, 0, 0, NULL));
@@ -507,8 +507,9 @@ static gpur_status no_training(void *context, int64_t steps)
 
 static gpur_status create_with(const run_settings *config, const gpur_fast_dqn_work *work)
 {
-    return gpur_fast_dqn_create_with(fixture.learner, ENVS_WITH(&run_fixture_env, config->env_options), &config->run,
-                                     work, &fixture.run);
+    gpur_run_config all = config->all;
+    all.type = &run_fixture_env;
+    return gpur_fast_dqn_create_with(fixture.learner, &all, &config->run, work, &fixture.run);
 }
 
 /* Without concurrent training and with F = W, the steps are flushed in their order. */
@@ -518,8 +519,8 @@ static void check_stacks(const char *options)
     run_settings config = run_fixture_config(4, 0, 1);
     gpur_replay_stats before = {.size = sizeof before};
     unsigned char obs[STACK_BYTES];
-    config.env_options = options;
-    config.run.eval_period = 0, config.run.eval_episodes = 0;
+    config.all.env_options = options;
+    config.all.eval_period = 0, config.all.eval_episodes = 0;
     CHECK_OK(open_run(&config));
     gpur_run_destroy(fixture.run);
     CHECK_OK(create_with(&config, &work));
@@ -554,8 +555,8 @@ TEST(stacks_are_acted_on_as_the_replay_rebuilds_them)
  * steps is one of all lanes, or one of lane 0. */
 static int64_t failing_step(run_settings *config)
 {
-    config->env_options = "fail=65";
-    config->run.eval_period = 0, config->run.eval_episodes = 0;
+    config->all.env_options = "fail=65";
+    config->all.eval_period = 0, config->all.eval_episodes = 0;
     config->run.prepopulation = 50;
     return open_run(config) == GPUR_OK && gpur_run_advance(fixture.run, 0, 0) == GPUR_OK
                ? 1 + (65 - (int64_t)gpur_fast_dqn_of(fixture.run)->slots[0].steps) * config->run.num_envs
@@ -566,8 +567,8 @@ TEST(an_error_of_an_environment_ends_the_run_and_names_the_lane)
 {
     run_settings config = run_fixture_config(4, 1, 1);
     char message[96];
-    config.env_options = "fail=20";
-    config.run.eval_period = 0, config.run.eval_episodes = 0;
+    config.all.env_options = "fail=20";
+    config.all.eval_period = 0, config.all.eval_episodes = 0;
     config.run.prepopulation = 50;
     CHECK_OK(open_run(&config));
     CHECK_FAILS(gpur_run_advance(fixture.run, STEPS, 0), GPUR_INVALID_ARGUMENT,
@@ -601,7 +602,7 @@ TEST(an_error_of_an_inference_in_a_lanes_thread_names_the_lane)
 {
     static const gpur_fast_dqn_work work = {.infer = no_inference, .copy = no_copy, .train = no_training};
     run_settings config = run_fixture_config(4, 1, 0);
-    config.run.eval_period = 0, config.run.eval_episodes = 0;
+    config.all.eval_period = 0, config.all.eval_episodes = 0;
     CHECK_OK(open_run(&config));
     gpur_run_destroy(fixture.run);
     CHECK_OK(create_with(&config, &work));
@@ -615,7 +616,7 @@ TEST(an_error_of_a_refresh_ends_the_run)
     static const gpur_fast_dqn_work work = {
         .infer = record, .copy = no_copy, .train = no_training, .refresh = no_refresh};
     run_settings config = config_with_cache(&with_cache[1], 1);
-    config.run.eval_period = 0, config.run.eval_episodes = 0;
+    config.all.eval_period = 0, config.all.eval_episodes = 0;
     CHECK_OK(open_run(&config));
     gpur_run_destroy(fixture.run);
     CHECK_OK(create_with(&config, &work));
@@ -710,7 +711,7 @@ TEST(an_evaluation_without_end_shows_its_episode_and_can_be_stopped)
     run_settings config = run_fixture_config(4, 1, 1);
     gpur_run_stats stats = {.size = sizeof stats};
     pthread_t thread;
-    config.run.eval_period = 0, config.run.eval_episodes = 100, config.env_options = "endless=100";
+    config.all.eval_period = 0, config.all.eval_episodes = 100, config.all.env_options = "endless=100";
     CHECK_OK(open_run(&config));
     CHECK(pthread_create(&thread, NULL, stop_in_evaluation, &stats) == 0);
     CHECK_FAILS(gpur_run_evaluate(fixture.run, 0, 0, NULL), GPUR_INTERRUPTED,
@@ -821,8 +822,8 @@ TEST(each_evaluation_is_delivered_by_the_end_of_the_call_in_which_it_was_due)
     run_settings config = run_fixture_config(4, 1, 1);
     gpur_run_stats stats = {.size = sizeof stats};
     for (int32_t count = 1; count <= 8; count *= 2) {
-        config.eval_count = count;
-        config.run.eval_episodes = 11;
+        config.all.eval_envs = count;
+        config.all.eval_episodes = 11;
         CHECK_OK(open_run(&config));
         CHECK_OK(gpur_run_advance(fixture.run, 192, 0));
         CHECK_EQUAL(fixture.evaluations, 2);
@@ -860,11 +861,11 @@ TEST(an_evaluation_names_its_weights_and_they_can_be_kept)
     static unsigned char weights[sizeof kept.weights];
     kept.bytes = 0;
     CHECK_OK(open_run(&config));
-    gpur_fast_dqn_of(fixture.run)->core.on_event = keep_weights;
+    gpur_fast_dqn_of(fixture.run)->core.config.on_event = keep_weights;
     CHECK_OK(gpur_run_advance(fixture.run, STEPS, 0));
     CHECK(kept.env_steps == 96 && kept.train_steps == 24 && kept.version == 24 && kept.bytes > 0);
     run_fixture_close(&fixture);
-    config.run.eval_period = 0;
+    config.all.eval_period = 0;
     CHECK_OK(open_run(&config));
     CHECK_OK(gpur_run_advance(fixture.run, 96, 0));
     CHECK_OK(gpur_run_evaluate(fixture.run, 1, 1, NULL));
@@ -880,7 +881,7 @@ TEST(an_evaluation_in_several_environments_plays_whole_games)
     for (int32_t count = 1; count <= 5; count++) {
         run_settings config = run_fixture_config(2, 1, 1);
         gpur_run_event result = {0};
-        config.env_options = "endless=0,limit=10", config.eval_count = count, config.run.eval_period = 0;
+        config.all.env_options = "endless=0,limit=10", config.all.eval_envs = count, config.all.eval_period = 0;
         CHECK_OK(open_run(&config));
         CHECK_OK(gpur_run_evaluate(fixture.run, 7, 0, &result));
         CHECK(result.episodes == 7 && result.length == 70 && result.kind == GPUR_RUN_EVALUATION && !result.policy);
@@ -908,22 +909,22 @@ TEST(settings_that_do_not_go_together_are_refused)
     c = run_fixture_config(4, 1, 1), c.run.threads = 5, check_refused(c, "threads is 5 and num_envs is 4");
     c = run_fixture_config(4, 1, 1), c.run.act = 1, check_refused(c, "act is 1");
     c = run_fixture_config(4, 1, 1), c.run.prepopulation = 40, check_refused(c, "prepopulation is 40");
-    c = run_fixture_config(4, 1, 1), c.run.eval_period = 50, check_refused(c, "eval_period is 50");
-    c = run_fixture_config(4, 1, 1), c.run.eval_episodes = 0, check_refused(c, "eval_episodes is 0");
-    c = run_fixture_config(4, 1, 1), c.run.eval_epsilon = 2, check_refused(c, "eval_epsilon is 2");
+    c = run_fixture_config(4, 1, 1), c.all.eval_period = 50, check_refused(c, "eval_period is 50");
+    c = run_fixture_config(4, 1, 1), c.all.eval_episodes = -1, check_refused(c, "eval_episodes is -1");
+    c = run_fixture_config(4, 1, 1), c.all.eval_epsilon = 2, check_refused(c, "eval_epsilon is 2");
     c = run_fixture_config(4, 1, 1), c.run.concurrent = 7, check_refused(c, "concurrent is 7; it must be 0 or 1");
     c = run_fixture_config(4, 1, 1), c.run.synchronized = 7, check_refused(c, "synchronized is 7; it must be 0 or 1");
     c = run_fixture_config(4, 1, 1), c.run.whole_episodes = 7,
     check_refused(c, "whole_episodes is 7; it must be 0 or 1");
     c = run_fixture_config(4, 1, 1), c.run.burst = 7, check_refused(c, "burst is 7; it must be 0 or 1");
     c = run_fixture_config(4, 1, 1), c.run.burst = 1, check_refused(c, "burst is 1 and concurrent is 1");
-    c = config_with_cache(&with_cache[1], 1), c.env_options = NULL, c.run.act = GPUR_ACT_TARGET;
+    c = config_with_cache(&with_cache[1], 1), c.all.env_options = NULL, c.run.act = GPUR_ACT_TARGET;
     check_refused(c, "burst is 1 and the environments act by the target network (act 2)");
     c = config_with_cache(&with_cache[1], 0), c.run.act = GPUR_ACT_TARGET;
     check_refused(c, "the learner has a cache of returns and the environments act by the target network (act 2)");
-    c = config_with_cache(&with_cache[1], 1), c.env_options = "cache=60";
+    c = config_with_cache(&with_cache[1], 1), c.all.env_options = "cache=60";
     check_refused(c, "prepopulation is 60, the steps of 1 environment, and the learner's returns.block_length is 60");
-    c = config_with_cache(&with_cache[1], 1), c.env_options = "cache=32"; /* of 31 two blocks have room */
+    c = config_with_cache(&with_cache[1], 1), c.all.env_options = "cache=32"; /* of 31 two blocks have room */
     check_refused(c,
                   "the replay's capacity is 250 and num_envs is 4, which is 62 transitions of each environment; with "
                   "a cache of returns it must be at least 2 x block_length = 64 of each");
@@ -939,8 +940,8 @@ TEST(settings_that_do_not_go_together_are_refused)
 TEST(a_prepopulation_that_leaves_too_few_transitions_is_an_error)
 {
     run_settings config = run_fixture_config(4, 1, 1);
-    config.run.whole_episodes = 1, config.env_options = "endless=0";
-    config.run.eval_period = config.run.eval_episodes = 0;
+    config.run.whole_episodes = 1, config.all.env_options = "endless=0";
+    config.all.eval_period = config.all.eval_episodes = 0;
     CHECK_OK(open_run(&config));
     CHECK_FAILS(
         gpur_run_advance(fixture.run, STEPS, 0), GPUR_TOO_FEW,
@@ -1103,7 +1104,7 @@ TEST(environments_that_differ_are_refused)
         run_fixture_create(fixture.learner, &unlike, NULL, &config, &run), GPUR_INVALID_ARGUMENT,
         "environment 4 (4 and above are the evaluation's) has other observations or actions than environment 0");
     CHECK(!run);
-    config.run.eval_period = config.run.eval_episodes = 0;
+    config.all.eval_period = config.all.eval_episodes = 0;
     CHECK_OK(run_fixture_create(fixture.learner, &unlike, NULL, &config, &run)); /* environments 6 to 9 */
     gpur_run_destroy(run);
     CHECK_FAILS(run_fixture_create(fixture.learner, &unlike, NULL, &config, &run), GPUR_INVALID_ARGUMENT,
@@ -1116,14 +1117,14 @@ TEST(the_library_truncates_where_an_environment_tells_its_steps)
 {
     run_settings config = run_fixture_config(2, 1, 1);
     gpur_run_event last;
-    config.env_options = "endless=0,limit=10";
+    config.all.env_options = "endless=0,limit=10";
     CHECK_OK(open_run(&config));
     CHECK_OK(gpur_run_advance(fixture.run, STEPS, 0));
     CHECK_OK(gpur_run_evaluate(fixture.run, 0, 0, &last));
-    CHECK_EQUAL(last.length, 10 * config.run.eval_episodes);
+    CHECK_EQUAL(last.length, 10 * config.all.eval_episodes);
     CHECK_EQUAL(fixture.episodes, STEPS / 10 + config.run.prepopulation / 10);
     run_fixture_close(&fixture);
-    config.env_options = "limit=-1";
+    config.all.env_options = "limit=-1";
     CHECK_FAILS(open_run(&config), GPUR_INVALID_ARGUMENT, "max_steps of hashes is -1; it must be 0 or more");
     run_fixture_close(&fixture);
 }

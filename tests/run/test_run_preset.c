@@ -44,6 +44,7 @@ typedef struct system_config {
     gpur_replay_config replay;
     gpur_dqn_config learner;
     gpur_fast_dqn_config run;
+    gpur_run_config all;
 } system_config;
 
 /* The members of the run's config that a preset does not set get other values than the defaults, and so do some that
@@ -53,11 +54,13 @@ static gpur_status read_preset(const char *name, const gpur_env_type *type, syst
     (void)gpur_replay_config_init(&c->replay, sizeof c->replay);
     (void)gpur_dqn_config_init(&c->learner, sizeof c->learner);
     (void)gpur_fast_dqn_config_init(&c->run, sizeof c->run);
-    c->run.seed = 7, c->run.threads = 2;
+    (void)gpur_run_config_init(&c->all, sizeof c->all);
+    c->all.type = type;
+    c->all.seed = 7, c->run.threads = 2;
     c->run.num_envs = 3, c->run.concurrent = c->run.synchronized = 0, c->run.act = GPUR_ACT_TARGET;
     c->run.whole_episodes = 1, c->run.target_period = 12, c->run.train_period = 3, c->run.prepopulation = 5;
-    c->run.eval_period = 24, c->run.eval_episodes = 1, c->run.eval_epsilon = 0.5f, c->run.burst = 2;
-    return gpur_fast_dqn_preset(name, ENVS_WITH(type, ""), c->fields, &c->replay, &c->learner, &c->run);
+    c->all.eval_period = 24, c->all.eval_episodes = 1, c->all.eval_epsilon = 0.5f, c->run.burst = 2;
+    return gpur_fast_dqn_preset(name, &c->all, c->fields, &c->replay, &c->learner, &c->run);
 }
 
 typedef struct constant {
@@ -135,12 +138,12 @@ TEST(fast_dqn_has_the_published_constants)
         {"fields", c.replay.field_count, 6},
         {"prepopulation", (double)c.run.prepopulation, 50000},
         {"least size", (double)c.replay.min_size, 50000},
-        {"steps between evaluations", (double)c.run.eval_period, 250000},
-        {"episodes of an evaluation", (double)c.run.eval_episodes, 30},
-        {"epsilon of an evaluation", (double)c.run.eval_epsilon, (double)0.05f},
+        {"steps between evaluations", (double)c.all.eval_period, 250000},
+        {"episodes of an evaluation", (double)c.all.eval_episodes, 30},
+        {"epsilon of an evaluation", (double)c.all.eval_epsilon, (double)0.05f},
     };
     check_constants(constants, sizeof constants / sizeof *constants);
-    CHECK(c.run.seed == 7 && c.run.threads == 2); /* what the paper says nothing about */
+    CHECK(c.all.seed == 7 && c.run.threads == 2); /* what the paper says nothing about */
     CHECK(c.fields[0].shape[0] == 4 && c.fields[0].shape[1] == SIDE && c.fields[0].shape[2] == SIDE);
 }
 
@@ -197,7 +200,7 @@ static void check_dqn_lambda(const system_config *c)
         {"whole episodes", c->run.whole_episodes, 0},
         {"K", (double)c->run.prepopulation, 50000},
         {"least size", (double)c->replay.min_size, 50000},
-        {"steps between evaluations, which there are not", (double)c->run.eval_period, 0},
+        {"steps between evaluations, which there are not", (double)c->all.eval_period, 0},
     };
     check_constants(constants, sizeof constants / sizeof *constants);
     CHECK(strcmp(c->fields[6].name, "previous") == 0 && c->fields[6].dtype == GPUR_INT64);
@@ -360,8 +363,8 @@ TEST(the_small_preset_sets_all_of_a_run)
     CHECK_OK(read_preset("fast-dqn-small", cartpole, &c));
     CHECK(c.run.target_period == 1000 && c.run.train_period == 4 && c.run.prepopulation == 5000);
     CHECK(c.run.num_envs == 8 && c.run.concurrent == 1 && c.run.synchronized == 1 && c.run.act == GPUR_ACT_LATEST);
-    CHECK(c.run.whole_episodes == 0 && c.run.eval_period == 50000 && c.run.eval_episodes == 30);
-    CHECK(c.run.eval_epsilon == 0.05f && c.run.seed == 7 && c.run.threads == 2);
+    CHECK(c.run.whole_episodes == 0 && c.all.eval_period == 50000 && c.all.eval_episodes == 30);
+    CHECK(c.all.eval_epsilon == 0.05f && c.all.seed == 7 && c.run.threads == 2);
     CHECK(c.learner.target_period == 250 && c.replay.capacity == 100000 && c.replay.min_size == 5000);
 }
 
@@ -371,7 +374,7 @@ TEST(the_preset_of_vectors_sets_what_differs_from_the_small_one)
     system_config c;
     CHECK_OK(gpur_env_find("CartPole-v1", &cartpole));
     CHECK_OK(read_preset("fast-dqn-small-vectors", cartpole, &c));
-    CHECK(c.run.target_period == 400 && c.learner.target_period == 100 && c.run.eval_epsilon == 0.0f);
+    CHECK(c.run.target_period == 400 && c.learner.target_period == 100 && c.all.eval_epsilon == 0.0f);
     CHECK(c.learner.network.head == GPUR_HEAD_DUELING && c.learner.network.trunk_count == 1);
     CHECK(c.learner.double_dqn == 1 && c.learner.network.hidden == 128 && c.learner.network.trunk[0].units == 128);
     CHECK(c.learner.loss == GPUR_LOSS_SQUARED && c.learner.batch_size == 64);
@@ -433,16 +436,20 @@ static void close_nothing(void *env)
 TEST(a_type_that_makes_no_environment_is_refused)
 {
     const gpur_env_type none = {.size = sizeof none, .name = "None", .close = free};
-    const gpur_env_type nothing = {
-        .size = sizeof nothing, .name = "Nothing", .init = init_nothing, .close = close_nothing};
+    const gpur_env_type nothing = {.size = sizeof nothing,
+                                   .name = "Nothing",
+                                   .init = init_nothing,
+                                   .reset = reset,
+                                   .step = step,
+                                   .close = close_nothing};
     gpur_vector_env_type vector = {.size = sizeof vector, .name = "None", .close = close_nothing};
-    const gpur_run_envs *const vectors = &(gpur_run_envs){.size = sizeof *vectors, .vector = &vector};
+    gpur_run_config *const vectors = &(gpur_run_config){.size = sizeof *vectors, .vector = &vector};
     gpur_env_info info = {.size = sizeof info, .max_steps = 7};
     system_config c;
-    CHECK_FAILS(read_preset("fast-dqn-small", &none, &c), GPUR_INVALID_ARGUMENT, "no name, init or close");
+    CHECK_FAILS(read_preset("fast-dqn-small", &none, &c), GPUR_INVALID_ARGUMENT, "the type has no function init");
     CHECK_FAILS(read_preset("fast-dqn-small", &nothing, &c), GPUR_INVALID_ARGUMENT, "init of Nothing returned no env");
     CHECK_FAILS(gpur_fast_dqn_preset("fast-dqn-small", vectors, c.fields, &c.replay, &c.learner, &c.run),
-                GPUR_INVALID_ARGUMENT, "no name, init or close");
+                GPUR_INVALID_ARGUMENT, "the type has no function init");
     vector.init = init_no_vector;
     CHECK_FAILS(gpur_env_get_info(&nothing, "", &info), GPUR_INVALID_ARGUMENT, "init of Nothing returned no env");
     CHECK_FAILS(gpur_vector_env_get_info(&vector, "", &info), GPUR_INVALID_ARGUMENT, "init of None returned no env");
@@ -477,7 +484,7 @@ static void check_runs(const char *name, const gpur_env_type *type, int32_t stac
         c.run.target_period = 4, c.run.train_period = 4;
     }
     CHECK_OK(gpur_dqn_create(replay, &c.learner, &learner));
-    CHECK_OK(gpur_fast_dqn_create(learner, ENVS(type), &c.run, &run));
+    CHECK_OK(gpur_fast_dqn_create(learner, &c.all, &c.run, &run));
     CHECK_OK(gpur_run_advance(run, c.learner.returns.cache_size > 0 ? 5 : 0, 0));
     CHECK_OK(gpur_run_get_stats(run, &stats));
     CHECK(stats.fast_dqn.prepopulated >= 300);

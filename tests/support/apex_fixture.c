@@ -69,18 +69,18 @@ static const gpur_env_type frames = {.size = sizeof frames,
 static gpur_status find_type(const char *name, apex_settings *s)
 {
     const char *const colon = strchr(name, ':');
-    s->options = colon ? colon + 1 : "";
+    s->run.env_options = colon ? colon + 1 : "";
     s->has_dpg = name[0] == 'p';
-    s->type = name[0] == 'f' ? &frames : &run_fixture_env;
-    return s->has_dpg       ? gpur_env_find("Pendulum", &s->type)
-           : name[0] == 'c' ? gpur_env_find("CartPole-v1", &s->type)
+    s->run.type = name[0] == 'f' ? &frames : &run_fixture_env;
+    return s->has_dpg       ? gpur_env_find("Pendulum", &s->run.type)
+           : name[0] == 'c' ? gpur_env_find("CartPole-v1", &s->run.type)
                             : GPUR_OK;
 }
 
 static gpur_status read_preset(apex_settings *s)
 {
-    return gpur_apex_preset(s->has_dpg ? "apex-dpg-small" : "apex-dqn-small", s->type, s->options, s->fields,
-                            &s->replay, &s->learner, &s->dpg, &s->apex);
+    return gpur_apex_preset(s->has_dpg ? "apex-dpg-small" : "apex-dqn-small", &s->run, s->fields, &s->replay,
+                            &s->learner, &s->dpg, &s->apex);
 }
 
 /* A small convolution, so that a step takes little longer than sending its frame. */
@@ -98,6 +98,7 @@ static void set_frames(apex_settings *s)
 gpur_status apex_fixture_settings(const char *name, apex_settings *s)
 {
     *s = (apex_settings){0};
+    GPUR_TRY(gpur_run_config_init(&s->run, sizeof s->run));
     GPUR_TRY(find_type(name, s));
     GPUR_TRY(gpur_replay_config_init(&s->replay, sizeof s->replay));
     GPUR_TRY(gpur_dqn_config_init(&s->learner, sizeof s->learner));
@@ -114,34 +115,34 @@ gpur_status apex_fixture_settings(const char *name, apex_settings *s)
     s->dpg.actor.trunk[0].units = s->dpg.critic.trunk[0].units = 32;
     s->dpg.batch_size = 32;
     s->apex.actors = 3;
-    s->apex.eval_episodes = 0;
+    s->run.eval_episodes = 0;
     s->apex.block_rows = 10;
     s->apex.soft_capacity = 0;
     s->apex.samples_per_insert = name[0] == 'c' ? 8.0 : 0.0;
-    s->apex.seed = 3;
+    s->run.seed = 3;
     if (name[0] == 'f')
         set_frames(s);
     return GPUR_OK;
 }
 
-static void on_event(void *user, const gpur_apex_event *event)
+static void on_event(void *user, const gpur_run_event *event)
 {
     apex_fixture *const f = user;
     f->kinds[event->kind]++;
-    if (event->kind == GPUR_APEX_EVALUATION)
+    if (event->kind == GPUR_RUN_EVALUATION)
         f->evaluation = *event;
-    if (event->kind == GPUR_APEX_EPISODE)
+    if (event->kind == GPUR_RUN_EPISODE)
         f->noise = event->epsilon;
-    if (event->kind == GPUR_APEX_EPISODE && event->mean_return > f->best_return)
+    if (event->kind == GPUR_RUN_EPISODE && event->mean_return > f->best_return)
         f->best_return = event->mean_return;
-    if (event->kind == GPUR_APEX_EPISODE && event->actor > f->most_actor)
-        f->most_actor = event->actor;
-    if (event->kind != GPUR_APEX_ENDED)
+    if (event->kind == GPUR_RUN_EPISODE && event->env_index > f->most_actor)
+        f->most_actor = event->env_index;
+    if (event->kind != GPUR_RUN_ENDED)
         return;
     f->asked += event->asked;
     f->lost_blocks += event->lost_blocks;
     f->lost_rows += event->lost_rows;
-    f->steps += event->actor != GPUR_APEX_EVALUATOR ? event->length : 0;
+    f->steps += event->env_index != GPUR_APEX_EVALUATOR ? event->length : 0;
     if (event->error[0])
         snprintf(f->error, sizeof f->error, "%s", event->error);
 }
@@ -149,32 +150,33 @@ static void on_event(void *user, const gpur_apex_event *event)
 gpur_status apex_fixture_open(apex_fixture *f, const char *device_name, const gpur_device_config *device,
                               const apex_settings *s)
 {
-    gpur_apex_config apex = s->apex;
+    gpur_run_config run = s->run;
     *f = (apex_fixture){0};
-    apex.on_event = on_event;
-    apex.user = f;
+    run.on_event = on_event;
+    run.user = f;
     GPUR_TRY(gpur_device_open(device_name, device, &f->device));
     GPUR_TRY(gpur_replay_create(f->device, &s->replay, &f->replay));
     if (s->has_dpg)
         GPUR_TRY(gpur_dpg_create(f->replay, &s->dpg, &f->learner));
     else
         GPUR_TRY(gpur_dqn_create(f->replay, &s->learner, &f->learner));
-    return gpur_apex_create(f->learner, s->type, &apex, &f->apex);
+    GPUR_TRY(gpur_apex_create(f->learner, &run, &s->apex, &f->run));
+    return gpur_apex_find(f->run, &f->apex);
 }
 
 void apex_fixture_close(apex_fixture *f)
 {
-    gpur_apex_destroy(f->apex);
+    gpur_run_destroy(f->run);
     gpur_learner_destroy(f->learner);
     gpur_replay_destroy(f->replay);
     gpur_device_close(f->device);
-    f->apex = NULL, f->learner = NULL, f->replay = NULL, f->device = NULL;
+    f->run = NULL, f->apex = NULL, f->learner = NULL, f->replay = NULL, f->device = NULL;
 }
 
-gpur_apex_stats apex_fixture_stats(const apex_fixture *f)
+gpur_run_stats apex_fixture_stats(const apex_fixture *f)
 {
-    gpur_apex_stats stats = {.size = sizeof stats};
-    (void)gpur_apex_get_stats(f->apex, &stats);
+    gpur_run_stats stats = {.size = sizeof stats};
+    (void)gpur_run_get_stats(f->run, &stats);
     return stats;
 }
 
@@ -191,17 +193,17 @@ gpur_status apex_fixture_await_actors(apex_fixture *f, int32_t actors)
     const double end = gpur_clock_seconds() + 30.0;
     for (int32_t i = 0; i < actors; i++)
         while (!has_sent(f, i) && gpur_clock_seconds() < end)
-            GPUR_TRY(gpur_apex_advance(f->apex, 0, 5));
-    return gpur_apex_advance(f->apex, 0, 25);
+            GPUR_TRY(gpur_run_advance(f->run, 0, 5));
+    return gpur_run_advance(f->run, 0, 25);
 }
 
 gpur_status apex_fixture_end_actors(apex_fixture *f)
 {
     const double end = gpur_clock_seconds() + 30.0;
-    GPUR_TRY(gpur_apex_set_actors(f->apex, 0));
-    while (apex_fixture_stats(f).actors > 0 && gpur_clock_seconds() < end)
-        GPUR_TRY(gpur_apex_advance(f->apex, 0, 1));
-    return gpur_apex_advance(f->apex, 0, 1); /* delivers the last events */
+    GPUR_TRY(gpur_apex_set_actors(f->run, 0));
+    while (apex_fixture_stats(f).apex.actors > 0 && gpur_clock_seconds() < end)
+        GPUR_TRY(gpur_run_advance(f->run, 0, 1));
+    return gpur_run_advance(f->run, 0, 1); /* delivers the last events */
 }
 
 /* The other process. */
@@ -264,6 +266,12 @@ static gpur_status take_episode(void *context, const gpur_actor_episode *episode
                                 sizeof *episode);
 }
 
+static gpur_status take_evaluation(void *context, const gpur_actor_evaluation *evaluation)
+{
+    return gpur_connection_send(((const liar *)context)->connection, GPUR_MESSAGE_EVALUATION, 0, evaluation,
+                                sizeof *evaluation);
+}
+
 static gpur_status pull(void *context, const gpur_actor_policies *policies, int *is_newer)
 {
     liar *const l = context;
@@ -281,7 +289,7 @@ static gpur_status lie(liar *l, const apex_settings *s)
     gpur_block_format *format = NULL;
     gpur_device *device = NULL;
     gpur_device_config config;
-    const gpur_actor_transport transport = {l, take_block, take_episode, pull};
+    const gpur_actor_transport transport = {l, take_block, take_episode, pull, take_evaluation, NULL};
     GPUR_TRY(gpur_connection_receive_hello(l->connection, &hello, &fd));
     if (strcmp(l->kind, "all killed") == 0 || (strcmp(l->kind, "killed") == 0 && hello.settings.actor == 1) ||
         (strcmp(l->kind, "evaluator killed") == 0 && hello.settings.actor == GPUR_APEX_EVALUATOR))
@@ -293,14 +301,15 @@ static gpur_status lie(liar *l, const apex_settings *s)
     config.threads = 1;
     GPUR_TRY(gpur_device_open("cpu", &config, &device));
     l->reader.shared = &shared;
-    const gpur_actor_context context = {s->type,
-                                        s->options,
+    const gpur_actor_context context = {s->run.type,
+                                        s->run.env_options,
                                         device,
                                         &schema,
                                         &s->replay,
                                         format,
                                         {sizeof(gpur_apex_networks), &s->learner.network, NULL},
-                                        gpur_shared_counts(&shared, hello.settings.actor)};
+                                        gpur_shared_counts(&shared, hello.settings.actor),
+                                        &shared};
     if (strcmp(l->kind, "foreign") == 0)
         hello.settings.actor++;
     const gpur_status status = gpur_actor_run(&context, &hello.settings, &transport);
@@ -324,7 +333,7 @@ int apex_fixture_serve(const char *kind, const char *name)
     if (is_narrow && setsockopt(3, SOL_SOCKET, SO_SNDBUF, &narrow, sizeof narrow) != 0)
         return 1;
     if (status == GPUR_OK && (is_narrow || strcmp(kind, "serve") == 0))
-        status = gpur_apex_serve(3, s.type, s.options, &s.replay, APEX_NETWORKS(&s), 0);
+        status = gpur_apex_serve(3, &s.run, &s.replay, APEX_NETWORKS(&s), 0);
     else if (status == GPUR_OK)
         status = lie(&l, &s);
     return status == GPUR_OK || status == GPUR_INTERRUPTED ? 0 : 1;

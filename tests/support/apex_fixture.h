@@ -16,8 +16,7 @@
  *   "pendulum"  Pendulum, and a learner of DPG
  */
 typedef struct apex_settings {
-    const gpur_env_type *type;
-    const char *options;
+    gpur_run_config run; /* with the environment */
     gpur_field fields[GPUR_APEX_FIELDS];
     gpur_replay_config replay;
     gpur_dqn_config learner;
@@ -39,12 +38,13 @@ typedef struct apex_fixture {
     gpur_device *device;
     gpur_replay *replay;
     gpur_learner *learner;
-    gpur_apex *apex;
+    gpur_run *run;
+    gpur_apex *apex; /* the same run */
     /* Of the events so far. */
-    int64_t kinds[4];
+    int64_t kinds[5];
     int64_t steps, lost_blocks, lost_rows; /* sums of those of ENDED; without the actor that evaluates */
     int64_t asked;                         /* ENDED as asked */
-    gpur_apex_event evaluation;            /* the last one */
+    gpur_run_event evaluation;             /* the last one */
     double best_return;                    /* of an episode */
     float noise;                           /* epsilon of the actor that ended the last one */
     int32_t most_actor;                    /* the largest number of an actor that ended an episode */
@@ -62,7 +62,7 @@ gpur_status apex_fixture_await_actors(apex_fixture *f, int32_t actors);
 /* Asks all actors to end, and advances until they have; at most 30 s. */
 gpur_status apex_fixture_end_actors(apex_fixture *f);
 
-gpur_apex_stats apex_fixture_stats(const apex_fixture *f);
+gpur_run_stats apex_fixture_stats(const apex_fixture *f);
 
 /* The command of a process whose main() of test program `test` gets "actor", `kind` and the name of the environment. It
  * is valid until the next call. */

@@ -390,8 +390,11 @@ ga3c_settings ga3c_fixture_config(const char *env_options)
     (void)gpur_ga3c_config_init(&config.run, sizeof config.run);
     config.run.agents = 4;
     config.run.predictors = config.run.trainers = 1;
-    config.env_options = env_options;
-    config.run.seed = 7;
+    (void)gpur_run_config_init(&config.all, sizeof config.all);
+    config.all.type = &ga3c_fixture_env;
+    config.all.env_options = env_options;
+    config.all.eval_envs = 1;
+    config.all.seed = 7;
     return config;
 }
 
@@ -399,15 +402,15 @@ gpur_status ga3c_fixture_open(ga3c_fixture *f, const ga3c_settings *config)
 {
     ga3c_fake *const fake = &f->fake;
     ga3c_settings known = *config;
-    known.run.on_event = note;
-    known.run.user = f;
+    known.all.on_event = note;
+    known.all.user = f;
     f->run = NULL;
     if (!f->device)
         GPUR_TRY(gpur_device_open("cpu", NULL, &f->device));
     pthread_mutex_init(&fake->lock, NULL);
     fake->device = f->device;
     fake->run = &f->run;
-    fake->has_frames = strstr(config->env_options, "frames") != NULL;
+    fake->has_frames = strstr(config->all.env_options, "frames") != NULL;
     if (fake->max_batch == 0)
         fake->max_batch = 6000;
     gpur_ga3c_model model = {.context = fake,
@@ -432,9 +435,7 @@ gpur_status ga3c_fixture_open(ga3c_fixture *f, const ga3c_settings *config)
                              .close = close_model};
     if (fake->has_frames)
         model.obs = (gpur_field){"obs", GPUR_UINT8, {GA3C_STACK, 2, 3}};
-    const gpur_run_envs envs = {
-        .size = sizeof envs, .type = &ga3c_fixture_env, .options = config->env_options, .eval_count = 1};
-    return gpur_ga3c_create_with(&model, &envs, &known.run, &f->run);
+    return gpur_ga3c_create_with(&model, &known.all, &known.run, &f->run);
 }
 
 void ga3c_fixture_close(ga3c_fixture *f)

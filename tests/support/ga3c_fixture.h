@@ -66,7 +66,7 @@ typedef struct ga3c_fake {
 /* Settings of a run, and of its environments. */
 typedef struct ga3c_settings {
     gpur_ga3c_config run;
-    const char *env_options;
+    gpur_run_config all;
 } ga3c_settings;
 
 typedef struct ga3c_fixture {

@@ -122,7 +122,7 @@ typedef struct hash_vector {
 static const char *vector_init(const char *options, uint64_t seed, int32_t num_envs, gpur_env_info *info, void **env)
 {
     hash_vector *const v = calloc(1, sizeof *v);
-    const uint64_t of_run = run_fixture_config(2, 1, 1).run.seed, first = gpur_run_env_seed(of_run, 0, 0);
+    const uint64_t of_run = run_fixture_config(2, 1, 1).all.seed, first = gpur_run_env_seed(of_run, 0, 0);
     v->count = num_envs;
     for (int32_t i = 0; i < num_envs; i++)
         env_init(options, gpur_run_env_seed(of_run, i, 0) ^ seed ^ first, info, &v->env[i]);
@@ -201,7 +201,9 @@ const gpur_vector_env_type run_fixture_next_step = VECTOR(GPUR_AUTORESET_NEXT_ST
 
 run_settings run_fixture_config(int32_t num_envs, int concurrent, int synchronized)
 {
-    run_settings config = {.eval_count = 1};
+    run_settings config;
+    (void)gpur_run_config_init(&config.all, sizeof config.all);
+    config.all.eval_envs = 1;
     (void)gpur_fast_dqn_config_init(&config.run, sizeof config.run);
     config.run.num_envs = num_envs;
     config.run.concurrent = concurrent;
@@ -209,21 +211,18 @@ run_settings run_fixture_config(int32_t num_envs, int concurrent, int synchroniz
     config.run.target_period = 48;
     config.run.train_period = 4;
     config.run.prepopulation = 60;
-    config.run.eval_period = 96;
-    config.run.eval_episodes = 2;
-    config.run.seed = 5;
+    config.all.eval_period = 96;
+    config.all.eval_episodes = 2;
+    config.all.seed = 5;
     return config;
 }
 
 gpur_status run_fixture_create(gpur_learner *learner, const gpur_env_type *type, const gpur_vector_env_type *vector,
                                const run_settings *settings, gpur_run **run)
 {
-    const gpur_run_envs envs = {.size = sizeof envs,
-                                .type = type,
-                                .vector = vector,
-                                .options = settings->env_options,
-                                .eval_count = settings->eval_count};
-    return gpur_fast_dqn_create(learner, &envs, &settings->run, run);
+    gpur_run_config all = settings->all;
+    all.type = type, all.vector = vector;
+    return gpur_fast_dqn_create(learner, &all, &settings->run, run);
 }
 
 static void on_event(void *user, const gpur_run_event *event)
@@ -279,7 +278,7 @@ gpur_status run_fixture_open(run_fixture *f, const gpur_device_config *device, c
 {
     run_settings settings = *config;
     gpur_dqn_config learner = learner_fixture_config(GPUR_HEAD_DUELING, 1);
-    const char *const options = settings.env_options ? settings.env_options : "";
+    const char *const options = settings.all.env_options ? settings.all.env_options : "";
     *f = (run_fixture){0};
     learner.network.num_actions = RUN_ACTIONS;
     learner.network.input_scale = strstr(options, "frames") ? 1.0f / 255.0f : 1.0f;
@@ -294,8 +293,8 @@ gpur_status run_fixture_open(run_fixture *f, const gpur_device_config *device, c
         learner.returns.lambda = 0.75f;
         learner.double_dqn = 0;
     }
-    settings.run.on_event = on_event;
-    settings.run.user = f;
+    settings.all.on_event = on_event;
+    settings.all.user = f;
     GPUR_TRY(gpur_device_open(name, device, &f->device));
     GPUR_TRY(open_replay(f, options));
     GPUR_TRY(gpur_dqn_create(f->replay, &learner, &f->learner));

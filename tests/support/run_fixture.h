@@ -27,11 +27,9 @@ extern const gpur_vector_env_type run_fixture_same_step, run_fixture_next_step;
 
 enum { RUN_ACTIONS = 4, RUN_FEATURES = 6, RUN_FRAME = 15, RUN_STACK = 3 };
 
-/* Settings of a run, and of its environments. */
 typedef struct run_settings {
+    gpur_run_config all;
     gpur_fast_dqn_config run;
-    const char *env_options;
-    int32_t eval_count;
 } run_settings;
 
 typedef struct run_fixture {

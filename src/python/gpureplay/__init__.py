@@ -77,13 +77,13 @@ from ._policy import Acted, ActedByPolicy, Policy
 from ._run import EnvError, Run
 from ._show import show_config
 from ._train import TrainResult, train
-from ._tuples import (ActorCriticLosses, ApexEvent, ApexStats, DDPGStats, DeviceInfo, FileInfo, GA3CStats, LaneStats,
+from ._tuples import (ActorCriticLosses, ApexStats, DDPGStats, DeviceInfo, FileInfo, GA3CStats, LaneStats,
                       LearnerStats, Plan, PolicyStats, PriorityStats, RunEvent, RunStats, Stats)
 from ._writer import Writer
 
 __version__: str = lib.gpur_version().decode()
 __all__ = [
-    "Acted", "ActedByPolicy", "ActorCritic", "ActorCriticLosses", "Apex", "ApexEvent", "ApexStats", "Array", "Batch",
+    "Acted", "ActedByPolicy", "ActorCritic", "ActorCriticLosses", "Apex", "ApexStats", "Array", "Batch",
     "Closed", "DDPG", "DDPGStats", "DQN", "Device", "DeviceError", "DeviceInfo", "EnvError", "Evicted", "FileError",
     "FileInfo", "GA3C", "GA3CStats", "GpureplayError", "Interrupted", "InvalidArgument", "LaneBuffer",
     "LaneStats", "LearnerStats",

@@ -9,7 +9,7 @@ import json
 import sys
 
 from . import _c_api
-from ._config import apex_networks, make_spec, policy_config
+from ._config import apex_configs, apex_networks, make_spec, policy_config, set_envs
 from ._envs import open_envs
 from ._library import lib
 from ._python_envs import PythonEnvs
@@ -29,7 +29,8 @@ def main() -> int:
         envs.tells_place = True
     envs.open()
     both = apex_networks(networks)
-    status = lib.gpur_apex_serve(_CONNECTION, envs.type, envs.options, ctypes.addressof(spec.config),
-                                 ctypes.addressof(both), 0)
+    common = apex_configs({}).common
+    set_envs(common, envs.type, None, envs.options)
+    status = lib.gpur_apex_serve(_CONNECTION, *map(ctypes.addressof, (common, spec.config, both)), 0)
     envs.close()
     return 0 if status in (_c_api.OK, _c_api.INTERRUPTED) else 1  # the learner has got the message

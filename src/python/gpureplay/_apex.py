@@ -4,46 +4,31 @@
 from __future__ import annotations
 
 import ctypes
-import functools
 import json
 import os
 import sys
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Union
+from typing import TYPE_CHECKING, Any, Union, cast
 
-from . import _c_api
-from ._config import Settings, apex_config, network_settings, settings_of_apex, settings_of_buffer, settings_text
+from ._config import Settings, apex_configs, network_settings, settings_of_buffer
 from ._ddpg import DDPG
 from ._envs import EnvOptions, open_envs
-from ._handle import encoded_path, note_library_threads, refuse_after_fork
+from ._handle import refuse_after_fork
 from ._inputs import flag, integer
 from ._learner import DQN
-from ._library import InvalidArgument, lib, with_advice
+from ._library import InvalidArgument, lib
 from ._python_envs import Envs, PythonEnvs
-from ._run import Advanced, Reporter
-from ._struct import read_tuple
-from ._tuples import ApexEvent, ApexStats
+from ._run import LibraryRun, OnEvent
+from ._tuples import ApexStats
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from ._settings import ApexSettings
 
-_KINDS = {_c_api.APEX_EPISODE: "episode", _c_api.APEX_EVALUATION: "evaluation", _c_api.APEX_STARTED: "started",
-          _c_api.APEX_ENDED: "ended"}
-
-
-OnApexEvent = Callable[[ApexEvent], Any]
 Agent = Union[DQN, DDPG]
 
 
-def _event_at(address: int) -> ApexEvent:
-    given = _c_api.ApexEvent.from_address(address)
-    event = read_tuple(ApexEvent, given, kind=_KINDS[given.kind])
-    return event._replace(error=with_advice(event.error))
-
-
-class Apex(Advanced):
+class Apex(LibraryRun):
     """Actors, each with an environment, an epsilon and a copy of a learner's weights, and the learner's training by
     priority, beside each other. `train(preset="apex-dqn")` makes buffer, learner and run in one call.
 
@@ -55,11 +40,12 @@ class Apex(Advanced):
         domain and a task of the control suite), or "module:function", where function(lane) makes an environment.
         Environments in Python are always in processes. A `DDPG` needs actions that are a Box of floats with bounds.
     env_options: "name=value,name=value", or a dict.
-    on_event: is called with each ApexEvent, in the thread that advances the run. False stops the run, an exception
+    on_event: is called with each RunEvent, in the thread that advances the run. False stops the run, an exception
         does, too, and is raised by `advance`.
-    settings: the members of gpur_apex_config by name (include/gpureplay/apex.h): actors, processes (by default True for
-        environments in Python, else False: threads), initial_priorities "td" or "max", epsilons (a list), of a `DDPG`
-        sigma, and so on. None is the library's default.
+    settings: processes (by default True for environments in Python, else False: threads), and the members of
+        gpur_apex_config by name (include/gpureplay/apex.h) and of gpur_run_config (run_handle.h): actors,
+        initial_priorities "td" or "max", epsilons (a list), of a `DDPG` sigma, and so on. None is the library's
+        default.
 
     An actor's process has this process's sys.path, and its make_env(lane) is asked for lane 0 alone. What an
     environment raises ends the actor; its text, with the file and the line, is the event's `error`. The actor is
@@ -71,10 +57,9 @@ class Apex(Advanced):
     One thread at a time advances and saves a run. Any thread may read `stats` and call `stop` and `set_actors`.
     """
 
-    _kind = "run"
-    _stop, _save = lib.gpur_apex_stop, lib.gpur_apex_save
+    _stats = ApexStats
 
-    def __init__(self, agent: Agent, env: str, *, env_options: EnvOptions = None, on_event: OnApexEvent | None = None,
+    def __init__(self, agent: Agent, env: str, *, env_options: EnvOptions = None, on_event: OnEvent | None = None,
                  **settings: Unpack[ApexSettings]):
         if not isinstance(agent, (DQN, DDPG)):
             raise TypeError(f"agent is {agent!r}; it must be a gpureplay.DQN or a gpureplay.DDPG")
@@ -88,51 +73,36 @@ class Apex(Advanced):
             raise
 
     @classmethod
-    def _of(cls, agent: Agent, envs: Envs, command: list[str], on_event: OnApexEvent | None,
+    def _of(cls, agent: Agent, envs: Envs, command: list[str], on_event: OnEvent | None,
             settings: Settings) -> Apex:
         """With environments that are known already."""
         run = cls.__new__(cls)
         run._create(agent, envs, command, on_event, settings)
         return run
 
-    def _create(self, agent: Agent, envs: Envs, command: list[str], on_event: OnApexEvent | None,
+    def _create(self, agent: Agent, envs: Envs, command: list[str], on_event: OnEvent | None,
                 settings: Settings) -> None:
         given = {name: value for name, value in settings.items() if value is not None}
-        config = apex_config({"processes": processes_of(envs, given.get("processes")), **given})
-        self._agent, self._envs, self._config = agent, envs, config
-        self._reporter = Reporter(on_event, _event_at)
-        words = (ctypes.c_char_p * (len(command) + 1))(*map(os.fsencode, command))
-        config.command, config.env_options = ctypes.addressof(words), envs.options
-        config.on_event = self._reporter.function
-        note_library_threads()
-        self._own(functools.partial(agent._call, lib.gpur_apex_create, envs.type, ctypes.addressof(config)),
-                  lib.gpur_apex_destroy)
+        has_processes, configs = processes_of(envs, given.get("processes")), apex_configs(given)
+        if has_processes:
+            words = (ctypes.c_char_p * (len(command) + 1))(*map(os.fsencode, command))
+            configs.own.command, configs.own.words = ctypes.addressof(words), words
+        self._make(lib.gpur_apex_create, agent, envs, configs, on_event)
 
     # Taking steps.
 
     def advance(self, env_steps: int = 0, train_steps: int = 0) -> None:
         """Receives and trains until so many more environment steps were received, or so many more train steps done,
-        whichever is first; 0: no limit of this kind. Actors begin at the first call, and go on between calls until
-        what they send has no room.
+        whichever is first; 0: no limit of this kind. Evaluations that became due have been delivered when it returns.
+        Actors begin at the first call, and go on between calls until what they send has no room. With 0 and 0 it waits
+        for the ends of actors that `set_actors` has asked to end, and takes what they still send, without training.
 
         Ctrl-C stops the run, as `stop` does, and is raised then. Interrupted: `stop` was called, or on_event said so.
         After both the run can be advanced again. InvalidArgument: an actor failed again and again, or all were killed,
         or with restarts=False one failed; the run has then ended, and the learner stays usable."""
-        self._call_watched(lib.gpur_apex_advance, integer("env_steps", env_steps, 0),
+        self._call_watched(lib.gpur_run_advance, integer("env_steps", env_steps, 0),
                            integer("train_steps", train_steps, 0))
-
-    def finish(self, evaluate: bool = True) -> None:
-        """Ends the run: actors are asked to end, what they still send is taken, and on_event gets their ends. evaluate:
-        a last evaluation is played with the agent's weights, if the setting eval_episodes is above 0. It is missing if
-        its process was killed five times in a row, each time within a minute and before it has sent an episode, or once
-        without `restarts`, which the event of its end tells. Then the run can be saved, read and closed. Ctrl-C and
-        errors are as for `advance`."""
-        evaluate = flag("evaluate", evaluate) and self._config.eval_episodes > 0
-        self._call_watched(lib.gpur_apex_finish, int(evaluate))
-
-    def stop(self) -> None:
-        """Makes `advance` and `finish` return soon, after 32 train steps at most. Any thread."""
-        self._invoke(self._stop)
+        self._warn_of_cut_games()
 
     def set_actors(self, actors: int) -> None:
         """Changes the number of actors while the run goes on, 0 to 1,024. Those that stay keep their epsilons. With 0
@@ -145,39 +115,21 @@ class Apex(Advanced):
         found: int = self._invoke(lib.gpur_apex_actor_process, integer("actor", actor))
         return None if found < 0 else found
 
-    # Files.
-
-    def save(self, folder: str | os.PathLike[str]) -> None:
-        """Writes the run to a folder, which is made if it is not there: replay.safetensors, learner.safetensors and
-        run.safetensors. Between two calls of `advance`. FileError: a file cannot be written. Unavailable: the library
-        was built without cJSON or xxHash."""
-        self._call_watched(self._save, encoded_path(folder))
+    # Files and state.
 
     def load(self, folder: str | os.PathLike[str], refill: bool = False) -> None:
         """Restores such a folder, before the first `advance`, into a run with the same settings; the number of actors
         may be another. refill: the buffer stays empty, and training goes on when actors have filled it to its min_size
         again. Actors begin new episodes."""
-        self._call_watched(lib.gpur_apex_load, encoded_path(folder), int(flag("refill", refill)))
-
-    # State.
+        self._load(folder, flag("refill", refill))
 
     @property
     def stats(self) -> ApexStats:
         """Counts and times. Does not wait for steps."""
-        stats = _c_api.ApexStats()
-        self._call(lib.gpur_apex_get_stats, ctypes.addressof(stats))
-        return read_tuple(ApexStats, stats)
-
-    @property
-    def config(self) -> Settings:
-        """The settings by name, including the defaults. A copy."""
-        return settings_of_apex(self._config)
+        return cast(ApexStats, self._read_stats())
 
     def __repr__(self) -> str:
-        if self.closed:
-            return f"<gpureplay.Apex, {self._envs.name}, closed>"
-        names = "actors processes samples_per_insert seed"
-        return f"<gpureplay.Apex, {self._envs.name}, {self.stats.env_steps} steps; {settings_text(self.config, names)}>"
+        return self._described("actors processes samples_per_insert seed")
 
 
 def refuse_other_envs(env: Any) -> None:

@@ -18,10 +18,6 @@ LOG_SOFTMAX = 2
 MAX_ACTOR_CRITIC_BATCH = 65536
 APEX_MAX_ACTORS = 1024
 APEX_EVALUATOR = 1024
-APEX_EPISODE = 0
-APEX_EVALUATION = 1
-APEX_STARTED = 2
-APEX_ENDED = 3
 APEX_FIELDS = 8
 MAX_READERS = 8
 EXECUTOR_INLINE = 0
@@ -130,14 +126,16 @@ CACHE_VIRTUAL = 0
 CACHE_PHYSICAL = 1
 CACHE_PERMUTATION = 0
 CACHE_REPLACEMENT = 1
+RUN_EPISODE = 0
+RUN_EVALUATION = 1
+RUN_TUNED = 2
+RUN_STARTED = 3
+RUN_ENDED = 4
 PRESET_FAST_DQN = 0
 PRESET_APEX_DQN = 1
 PRESET_APEX_DPG = 2
 PRESET_GA3C = 3
 PRESET_A3C = 4
-RUN_EPISODE = 0
-RUN_EVALUATION = 1
-RUN_TUNED = 2
 GA3C_LAGS = 64
 OK = 0
 INVALID_ARGUMENT = 1
@@ -277,33 +275,11 @@ class ActorCriticLosses(Sized):
     ]
 
 
-class ApexEvent(Sized):
-    c_name = "gpur_apex_event"
-    _fields_ = [
-        ("size", c_uint64),
-        ("kind", c_int32),
-        ("actor", c_int32),
-        ("incarnation", c_int64),
-        ("env_steps", c_int64),
-        ("train_steps", c_int64),
-        ("length", c_int64),
-        ("episodes", c_int64),
-        ("mean_return", c_double),
-        ("return_deviation", c_double),
-        ("epsilon", c_float),
-        ("asked", c_int32),
-        ("lost_blocks", c_int64),
-        ("lost_rows", c_int64),
-        ("error", c_char_p),
-    ]
-
-
 class ApexConfig(Sized):
     c_name = "gpur_apex_config"
     _fields_ = [
         ("size", c_uint64),
         ("actors", c_int32),
-        ("processes", c_int32),
         ("command", c_void_p),
         ("epsilon_base", c_float),
         ("epsilon_exponent", c_float),
@@ -321,56 +297,11 @@ class ApexConfig(Sized):
         ("samples_per_insert", c_double),
         ("limiter_band", c_double),
         ("limiter_timeout", c_double),
-        ("eval_episodes", c_int64),
-        ("eval_period", c_int64),
-        ("eval_epsilon", c_float),
         ("restarts", c_int32),
-        ("seed", c_uint64),
-        ("env_options", c_char_p),
-        ("on_event", CFUNCTYPE(None, c_void_p, c_void_p)),
-        ("user", c_void_p),
         ("folder", c_char_p),
         ("sigma", c_float),
         ("remote_actors", c_int32),
         ("rows_under_way", c_int64),
-    ]
-
-
-class ApexStats(Sized):
-    c_name = "gpur_apex_stats"
-    _fields_ = [
-        ("size", c_uint64),
-        ("env_steps", c_int64),
-        ("episodes", c_int64),
-        ("train_steps", c_int64),
-        ("learned", c_int64),
-        ("blocks", c_int64),
-        ("rows", c_int64),
-        ("inserted", c_int64),
-        ("bytes", c_int64),
-        ("refused_blocks", c_int64),
-        ("lost_blocks", c_int64),
-        ("lost_rows", c_int64),
-        ("starts", c_int64),
-        ("deaths", c_int64),
-        ("actors", c_int64),
-        ("broadcasts", c_int64),
-        ("pulled", c_int64),
-        ("trims", c_int64),
-        ("eval_episode", c_int64),
-        ("limiter_timeouts", c_int64),
-        ("recent_return", c_double),
-        ("evaluated_return", c_double),
-        ("seconds", c_double),
-        ("train_seconds", c_double),
-        ("broadcast_seconds", c_double),
-        ("receive_seconds", c_double),
-        ("learner_wait_seconds", c_double),
-        ("actor_seconds", c_double),
-        ("actor_env_seconds", c_double),
-        ("actor_infer_seconds", c_double),
-        ("actor_wait_seconds", c_double),
-        ("weights_age", c_double),
     ]
 
 
@@ -681,13 +612,7 @@ class FastDQNConfig(Sized):
         ("target_period", c_int64),
         ("train_period", c_int64),
         ("prepopulation", c_int64),
-        ("eval_period", c_int64),
-        ("eval_episodes", c_int64),
-        ("eval_epsilon", c_float),
         ("burst", c_int32),
-        ("seed", c_uint64),
-        ("on_event", CFUNCTYPE(None, c_void_p, c_void_p)),
-        ("user", c_void_p),
     ]
 
 
@@ -711,10 +636,6 @@ class GA3CConfig(Sized):
         ("tuner_period", c_double),
         ("tuner_settling", c_double),
         ("max_agents", c_int32),
-        ("reserved", c_int32),
-        ("seed", c_uint64),
-        ("on_event", CFUNCTYPE(None, c_void_p, c_void_p)),
-        ("user", c_void_p),
     ]
 
 
@@ -961,18 +882,6 @@ class ReplayStats(Sized):
     ]
 
 
-class RunEnvs(Sized):
-    c_name = "gpur_run_envs"
-    _fields_ = [
-        ("size", c_uint64),
-        ("type", c_void_p),
-        ("vector", c_void_p),
-        ("options", c_char_p),
-        ("eval_count", c_int32),
-        ("reserved", c_int32),
-    ]
-
-
 class RunEvent(Sized):
     c_name = "gpur_run_event"
     _fields_ = [
@@ -995,6 +904,29 @@ class RunEvent(Sized):
         ("accepted", c_int32),
         ("rate", c_double),
         ("loss", c_double),
+        ("incarnation", c_int64),
+        ("lost_blocks", c_int64),
+        ("lost_rows", c_int64),
+        ("epsilon", c_float),
+        ("asked", c_int32),
+        ("error", c_char_p),
+    ]
+
+
+class RunConfig(Sized):
+    c_name = "gpur_run_config"
+    _fields_ = [
+        ("size", c_uint64),
+        ("type", c_void_p),
+        ("vector", c_void_p),
+        ("env_options", c_char_p),
+        ("seed", c_uint64),
+        ("eval_period", c_int64),
+        ("eval_episodes", c_int64),
+        ("eval_epsilon", c_float),
+        ("eval_envs", c_int32),
+        ("on_event", CFUNCTYPE(None, c_void_p, c_void_p)),
+        ("user", c_void_p),
     ]
 
 
@@ -1048,6 +980,35 @@ class GA3CStats(Struct):
     ]
 
 
+class ApexStats(Struct):
+    c_name = "gpur_apex_stats"
+    _fields_ = [
+        ("learned", c_int64),
+        ("blocks", c_int64),
+        ("rows", c_int64),
+        ("inserted", c_int64),
+        ("bytes", c_int64),
+        ("refused_blocks", c_int64),
+        ("lost_blocks", c_int64),
+        ("lost_rows", c_int64),
+        ("starts", c_int64),
+        ("deaths", c_int64),
+        ("actors", c_int64),
+        ("broadcasts", c_int64),
+        ("pulled", c_int64),
+        ("trims", c_int64),
+        ("limiter_timeouts", c_int64),
+        ("broadcast_seconds", c_double),
+        ("receive_seconds", c_double),
+        ("learner_wait_seconds", c_double),
+        ("actor_seconds", c_double),
+        ("actor_infer_seconds", c_double),
+        ("actor_wait_seconds", c_double),
+        ("weights_age", c_double),
+        ("reserved", c_int64 * 10),
+    ]
+
+
 class RunStats(Sized):
     c_name = "gpur_run_stats"
     _fields_ = [
@@ -1069,6 +1030,7 @@ class RunStats(Sized):
         ("reserved", c_int64 * 17),
         ("fast_dqn", FastDQNStats),
         ("ga3c", GA3CStats),
+        ("apex", ApexStats),
     ]
 
 
@@ -1121,11 +1083,11 @@ class EpisodeInfo(Sized):
 
 STRUCTS: list[type[Struct]] = [
     Layer, NetworkConfig, Field, Schedule, OptimizerConfig, ActorCriticConfig, ActorCriticBatch, ActorCriticLosses,
-        ApexEvent, ApexConfig, ApexStats, ApexNetworks, ApexTransport, BatchView, BlockInfo, BlockInput, PackerConfig,
-        PackerStepInput, CheckpointOptions, CheckpointInfo, DeviceConfig, DeviceInfo, DPGConfig, ReturnsConfig,
-        DQNConfig, Space, EnvInfo, EnvResult, EnvType, VectorResult, VectorEnvType, FastDQNConfig, GA3CConfig, LaneDraw,
-        LaneStats, LearnerStats, WeightInfo, ReplayPlan, PolicyConfig, PolicyInput, PolicyOutput, PolicyStats,
-        PriorityStats, ReplayConfig, FieldInfo, ReplayStats, RunEnvs, RunEvent, FastDQNStats, GA3CStats, RunStats,
+        ApexConfig, ApexNetworks, ApexTransport, BatchView, BlockInfo, BlockInput, PackerConfig, PackerStepInput,
+        CheckpointOptions, CheckpointInfo, DeviceConfig, DeviceInfo, DPGConfig, ReturnsConfig, DQNConfig, Space,
+        EnvInfo, EnvResult, EnvType, VectorResult, VectorEnvType, FastDQNConfig, GA3CConfig, LaneDraw, LaneStats,
+        LearnerStats, WeightInfo, ReplayPlan, PolicyConfig, PolicyInput, PolicyOutput, PolicyStats, PriorityStats,
+        ReplayConfig, FieldInfo, ReplayStats, RunEvent, RunConfig, FastDQNStats, GA3CStats, ApexStats, RunStats,
         SequenceConfig, WriterConfig, StepInput, EpisodeInfo,
 ]
 FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {  # result, arguments
@@ -1134,20 +1096,13 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {  # result, arguments
     "gpur_actor_critic_train": (c_int32, [c_void_p, c_void_p, c_void_p]),
     "gpur_apex_rows_under_way": (c_int64, [c_double, c_int64, c_int64]),
     "gpur_apex_config_init": (c_int32, [c_void_p, c_uint64]),
-    "gpur_apex_preset": (c_int32, [c_char_p, c_void_p, c_char_p, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
+    "gpur_apex_preset": (c_int32, [c_char_p, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
     "gpur_apex_create": (c_int32, [c_void_p, c_void_p, c_void_p, c_void_p]),
-    "gpur_apex_destroy": (None, [c_void_p]),
-    "gpur_apex_advance": (c_int32, [c_void_p, c_int64, c_int64]),
-    "gpur_apex_finish": (c_int32, [c_void_p, c_int32]),
-    "gpur_apex_stop": (None, [c_void_p]),
     "gpur_apex_set_actors": (c_int32, [c_void_p, c_int32]),
     "gpur_apex_actor_process": (c_int64, [c_void_p, c_int32]),
-    "gpur_apex_get_stats": (c_int32, [c_void_p, c_void_p]),
-    "gpur_apex_save": (c_int32, [c_void_p, c_char_p]),
-    "gpur_apex_load": (c_int32, [c_void_p, c_char_p, c_int32]),
-    "gpur_apex_serve": (c_int32, [c_int32, c_void_p, c_char_p, c_void_p, c_void_p, c_int32]),
-    "gpur_apex_work": (c_int32, [c_void_p, c_int32, c_void_p, c_void_p, c_void_p, c_int32, c_void_p, c_void_p]),
-    "gpur_apex_act": (c_int32, [c_void_p, c_int32, c_int64, c_void_p, c_void_p, c_void_p, c_int32, c_void_p]),
+    "gpur_apex_serve": (c_int32, [c_int32, c_void_p, c_void_p, c_void_p, c_int32]),
+    "gpur_apex_work": (c_int32, [c_void_p, c_void_p, c_int32, c_void_p, c_void_p, c_int32, c_void_p, c_void_p]),
+    "gpur_apex_act": (c_int32, [c_void_p, c_void_p, c_int32, c_int64, c_void_p, c_void_p, c_int32, c_void_p]),
     "gpur_apex_receive_block": (c_int32, [c_void_p, c_void_p, c_int64]),
     "gpur_apex_receive_start": (c_int32, [c_void_p, c_int32, c_int64]),
     "gpur_apex_receive_episode": (c_int32, [c_void_p, c_int32, c_int64, c_double]),
@@ -1267,6 +1222,7 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {  # result, arguments
     "gpur_replay_sample": (c_int32, [c_void_p, c_int64, c_void_p, c_void_p]),
     "gpur_replay_gather": (c_int32, [c_void_p, c_int64, c_void_p, c_void_p, c_void_p]),
     "gpur_replay_get_stats": (c_int32, [c_void_p, c_void_p]),
+    "gpur_run_config_init": (c_int32, [c_void_p, c_uint64]),
     "gpur_preset_name": (c_char_p, [c_int32, c_void_p]),
     "gpur_run_destroy": (None, [c_void_p]),
     "gpur_run_advance": (c_int32, [c_void_p, c_int64, c_int64]),
@@ -1274,7 +1230,7 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {  # result, arguments
     "gpur_run_evaluate": (c_int32, [c_void_p, c_int64, c_int32, c_void_p]),
     "gpur_run_get_stats": (c_int32, [c_void_p, c_void_p]),
     "gpur_run_save": (c_int32, [c_void_p, c_char_p]),
-    "gpur_run_load": (c_int32, [c_void_p, c_char_p]),
+    "gpur_run_load": (c_int32, [c_void_p, c_char_p, c_int32]),
     "gpur_schedule_at": (c_float, [c_void_p, c_int64]),
     "gpur_sequence_config_init": (c_int32, [c_void_p, c_uint64]),
     "gpur_replay_sample_sequences": (c_int32, [c_void_p, c_void_p, c_void_p, c_void_p]),

@@ -57,7 +57,7 @@ CHOICES: dict[str, dict[str, int]] = {
 
 # Settings that are 0 or 1 in C.
 FLAGS = ("centered", "double_dqn", "target_copy_first", "deterministic", "concurrent", "synchronized",
-         "whole_episodes", "burst", "truncation_terminates", "processes", "restarts", "dual_optimizer",
+         "whole_episodes", "burst", "truncation_terminates", "restarts", "dual_optimizer",
          "drop_terminal")
 
 _RENAMED = {"kind": "optimizer", "lambda": "lambda_"}  # members; "lambda" is Python's

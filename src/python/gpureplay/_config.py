@@ -484,29 +484,50 @@ def ddpg_config(settings: Mapping[str, Any], num_actions: int, index_source: int
 
 # Runs.
 
-def run_config(settings: Settings) -> _c_api.FastDQNConfig:
+class RunConfigs(NamedTuple):
+    """The settings that all runs have, with their environments, and those of a system."""
+
+    common: _c_api.RunConfig
+    own: Any
+
+
+def _run_configs(own: Any, init: Any, settings: Settings, others: tuple[str, ...] = ()) -> RunConfigs:
     """The defaults, overridden by `settings`."""
-    config = _c_api.FastDQNConfig()
-    check(lib.gpur_fast_dqn_config_init(ctypes.addressof(config), ctypes.sizeof(config)))
-    _put_settings(_parts_of(config), settings, _unknown(names_in(type(config))))
-    return config
+    common = _c_api.RunConfig()
+    check(lib.gpur_run_config_init(ctypes.addressof(common), ctypes.sizeof(common)))
+    check(init(ctypes.addressof(own), ctypes.sizeof(own)))
+    made = RunConfigs(common, own)
+    names = (*names_in(type(own)), *others, *settings_in(type(common)))
+    _put_settings(_parts_of_run(made), settings, _unknown(names), others)
+    return made
+
+
+def _parts_of_run(configs: RunConfigs) -> _Parts:
+    return [*_parts_of(configs.own), *_parts_of(configs.common)]
+
+
+def set_envs(common: _c_api.RunConfig, env_type: int | None, vector_type: int | None, options: bytes) -> None:
+    """env_type, vector_type: the address of a gpur_env_type and of a gpur_vector_env_type. options: of their init, a
+    copy of which the caller keeps."""
+    common.type, common.vector, common.env_options = env_type, vector_type, options
+
+
+def fast_dqn_configs(settings: Settings) -> RunConfigs:
+    return _run_configs(_c_api.FastDQNConfig(), lib.gpur_fast_dqn_config_init, settings)
 
 
 # Ape-X.
 
-_APEX_OTHERS = ("epsilons", "folder")
+_APEX_OTHERS = ("epsilons", "folder", "processes")  # the last of which `Apex` reads
 
 
-def apex_config(settings: Settings) -> _c_api.ApexConfig:
-    """The defaults, overridden by `settings`."""
-    config = _c_api.ApexConfig()
-    check(lib.gpur_apex_config_init(ctypes.addressof(config), ctypes.sizeof(config)))
-    _put_settings(_parts_of(config), settings, _unknown((*names_in(type(config)), *_APEX_OTHERS)), _APEX_OTHERS)
+def apex_configs(settings: Settings) -> RunConfigs:
+    made = _run_configs(_c_api.ApexConfig(), lib.gpur_apex_config_init, settings, _APEX_OTHERS)
     if "epsilons" in settings:
-        _set_epsilons(config, settings["epsilons"])
+        _set_epsilons(made.own, settings["epsilons"])
     folder = settings.get("folder")
-    config.folder = None if folder is None else os.fsencode(folder)
-    return config
+    made.own.folder = None if folder is None else os.fsencode(folder)
+    return made
 
 
 def _set_epsilons(config: _c_api.ApexConfig, values: Sequence[float] | None) -> None:
@@ -518,12 +539,8 @@ def _set_epsilons(config: _c_api.ApexConfig, values: Sequence[float] | None) -> 
 
 # GA3C.
 
-def ga3c_config(settings: Settings) -> _c_api.GA3CConfig:
-    """The defaults, overridden by `settings`."""
-    config = _c_api.GA3CConfig()
-    check(lib.gpur_ga3c_config_init(ctypes.addressof(config), ctypes.sizeof(config)))
-    _put_settings(_parts_of(config), settings, _unknown(names_in(type(config))))
-    return config
+def ga3c_configs(settings: Settings) -> RunConfigs:
+    return _run_configs(_c_api.GA3CConfig(), lib.gpur_ga3c_config_init, settings)
 
 
 # Reading settings back from structs.
@@ -610,7 +627,7 @@ def settings_of_learner(config: _c_api.DQNConfig) -> Settings:
 
 
 def settings_of(config: Struct) -> Settings:
-    """Of a policy, an actor-critic, or a run that is not Ape-X."""
+    """Of a policy or an actor-critic."""
     return _settings_of(_parts_of(config))
 
 
@@ -627,11 +644,14 @@ def apex_networks(networks: list[_c_api.NetworkConfig]) -> _c_api.ApexNetworks:
     return both
 
 
-def settings_of_apex(config: _c_api.ApexConfig) -> Settings:
-    epsilons = (ctypes.c_float * config.epsilon_count).from_address(config.epsilons) if config.epsilons else None
-    return {**settings_of(config),
+def settings_of_run(configs: RunConfigs) -> Settings:
+    found, own = _settings_of(_parts_of_run(configs)), configs.own
+    if not isinstance(own, _c_api.ApexConfig):
+        return found
+    epsilons = (ctypes.c_float * own.epsilon_count).from_address(own.epsilons) if own.epsilons else None
+    return {**found, "processes": own.command is not None,
             "epsilons": None if epsilons is None else [shortest(value) for value in epsilons],
-            "folder": None if config.folder is None else os.fsdecode(config.folder)}
+            "folder": None if own.folder is None else os.fsdecode(own.folder)}
 
 
 def settings_text(settings: Settings, names: str) -> str:
@@ -690,29 +710,24 @@ class RunPreset(NamedTuple):
     run: Settings
 
 
-def run_envs(env_type: int | None, vector_type: int | None, options: bytes, eval_count: int = 0) -> _c_api.RunEnvs:
-    """env_type, vector_type: the address of a gpur_env_type and of a gpur_vector_env_type. options: of their init, a
-    copy of which the caller keeps."""
-    envs = _c_api.RunEnvs()
-    envs.type, envs.vector, envs.options, envs.eval_count = env_type, vector_type, options, eval_count
-    return envs
-
-
-def run_preset(name: str, envs: _c_api.RunEnvs) -> RunPreset:
-    """InvalidArgument: there is no preset of that name, or it cannot take the environment."""
-    run, learner = run_config({}), _learner_defaults()
-    buffer = _preset_of(lib.gpur_fast_dqn_preset, name, (ctypes.addressof(envs),),
-                        (_c_api.Field * _c_api.FAST_DQN_FIELDS)(), learner, run)
-    return RunPreset(buffer, _without_neutral_draw(settings_of_learner(learner)), settings_of(run))
+def run_preset(name: str, env_type: int | None, vector_type: int | None, options: bytes) -> RunPreset:
+    """The arguments are those of `set_envs`. InvalidArgument: there is no preset of that name, or it cannot take the
+    environment."""
+    run, learner = fast_dqn_configs({}), _learner_defaults()
+    set_envs(run.common, env_type, vector_type, options)
+    buffer = _preset_of(lib.gpur_fast_dqn_preset, name, run.common, (_c_api.Field * _c_api.FAST_DQN_FIELDS)(), learner,
+                        run.own)
+    return RunPreset(buffer, _without_neutral_draw(settings_of_learner(learner)), settings_of_run(run))
 
 
 def apex_preset(name: str, env_type: int | None, options: bytes) -> RunPreset:
     """The same for Ape-X, whose agent is a `DQN`, or by "apex-dpg" and "apex-dpg-small" a `DDPG`."""
-    apex, dqn, dpg = apex_config({}), _learner_defaults(), ddpg_config({}, 0, _c_api.SOURCE_AUTO)
+    apex, dqn, dpg = apex_configs({}), _learner_defaults(), ddpg_config({}, 0, _c_api.SOURCE_AUTO)
+    set_envs(apex.common, env_type, None, options)
     fields = (_c_api.Field * _c_api.APEX_FIELDS)()
-    buffer = _preset_of(lib.gpur_apex_preset, name, (env_type, options), fields, dqn, dpg, apex)
+    buffer = _preset_of(lib.gpur_apex_preset, name, apex.common, fields, dqn, dpg, apex.own)
     agent = settings_of_ddpg(dpg) if name.startswith("apex-dpg") else settings_of_learner(dqn)
-    return RunPreset(buffer, _without_neutral_draw(agent), settings_of_apex(apex))
+    return RunPreset(buffer, _without_neutral_draw(agent), settings_of_run(apex))
 
 
 class GA3CPreset(NamedTuple):
@@ -722,11 +737,12 @@ class GA3CPreset(NamedTuple):
     run: Settings
 
 
-def ga3c_preset(name: str, envs: _c_api.RunEnvs) -> GA3CPreset:
+def ga3c_preset(name: str, env_type: int | None, options: bytes) -> GA3CPreset:
     """As run_preset."""
-    learner, run = actor_critic_config({}), ga3c_config({})
-    check(lib.gpur_ga3c_preset(_preset_name(name), *map(ctypes.addressof, (envs, learner, run))))
-    return GA3CPreset({"obs": _field_of(learner.obs)[1], **settings_of(learner)}, settings_of(run))
+    learner, run = actor_critic_config({}), ga3c_configs({})
+    set_envs(run.common, env_type, None, options)
+    check(lib.gpur_ga3c_preset(_preset_name(name), *map(ctypes.addressof, (run.common, learner, run.own))))
+    return GA3CPreset({"obs": _field_of(learner.obs)[1], **settings_of(learner)}, settings_of_run(run))
 
 
 def _preset_name(name: str) -> bytes:
@@ -741,12 +757,12 @@ def _learner_defaults() -> _c_api.DQNConfig:
     return learner
 
 
-def _preset_of(function: Any, name: str, envs: tuple[Any, ...], fields: ctypes.Array[_c_api.Field],
+def _preset_of(function: Any, name: str, common: _c_api.RunConfig, fields: ctypes.Array[_c_api.Field],
                *configs: Sized) -> Settings:
     """Fills in the configs of learners and of the run. Returns the settings of the buffer."""
     replay = _c_api.ReplayConfig()
     check(lib.gpur_replay_config_init(ctypes.addressof(replay), ctypes.sizeof(replay)))
-    check(function(_preset_name(name), *envs, *map(ctypes.addressof, (fields, replay, *configs))))
+    check(function(_preset_name(name), *map(ctypes.addressof, (common, fields, replay, *configs))))
     buffer = {key: value for key, value in _settings_of_replay(replay).items() if value is not None}
     for key in ("max_batch", "block_rows", "extra_frames"):
         if getattr(replay, key) == 0:

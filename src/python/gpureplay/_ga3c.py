@@ -5,9 +5,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
-from . import _c_api
 from ._actor_critic import ActorCritic
-from ._config import Settings, ga3c_config, settings_of
+from ._config import RunConfigs, ga3c_configs
 from ._envs import EnvOptions, open_envs
 from ._handle import refuse_after_fork
 from ._inputs import integer
@@ -52,7 +51,8 @@ class GA3C(LibraryRun):
     settings: the members of gpur_ga3c_config by name (include/gpureplay/ga3c.h): system "ga3c", "a3c" or "a2c", agents,
         predictors, trainers, t_max, discount, reward_clip, drop_terminal, max_prediction_batch, min_train_batch,
         queue_room, when_full "wait", "refuse" or "drop_oldest", tuner "none", "paper" or "code", tuner_period,
-        tuner_settling, max_agents, seed. None is the library's default.
+        tuner_settling, max_agents; and of gpur_run_config (run_handle.h): eval_period (0: only `evaluate`),
+        eval_episodes, eval_envs, seed. None is the library's default. `stats` has the present numbers of threads.
 
     A run is not the same bits each time, except with system="a2c", where equal seeds give equal weights. Environments
     in Python get a seed, drawn from the run's, in their first `reset`.
@@ -68,29 +68,28 @@ class GA3C(LibraryRun):
         if not isinstance(learner, ActorCritic):
             raise TypeError(f"learner is {learner!r}; it must be a gpureplay.ActorCritic")
         refuse_after_fork()
-        config = ga3c_config({name: value for name, value in settings.items() if value is not None})
+        configs = ga3c_configs({name: value for name, value in settings.items() if value is not None})
         refuse_other_envs(env)
         envs = open_envs(env, options=env_options)
         try:
-            self._create(learner, envs, on_event, config)
+            self._create(learner, envs, on_event, configs)
         except BaseException:
             envs.close()
             raise
         learner._advice = learner._advice._replace(reward_clip="reward_clip")
 
     @classmethod
-    def _of(cls, learner: ActorCritic, envs: Envs, on_event: OnEvent | None, config: _c_api.GA3CConfig) -> GA3C:
+    def _of(cls, learner: ActorCritic, envs: Envs, on_event: OnEvent | None, configs: RunConfigs) -> GA3C:
         """With environments that are known already."""
         run = cls.__new__(cls)
-        run._create(learner, envs, on_event, config)
+        run._create(learner, envs, on_event, configs)
         return run
 
-    def _create(self, learner: ActorCritic, envs: Envs, on_event: OnEvent | None,
-                config: _c_api.GA3CConfig) -> None:
+    def _create(self, learner: ActorCritic, envs: Envs, on_event: OnEvent | None, configs: RunConfigs) -> None:
         if envs.type is None:
             raise InvalidArgument(f"{envs.name} steps all its environments at once; for GA3C it must step one at a "
                                   "time")
-        self._make(lib.gpur_ga3c_create, learner, envs, config, on_event)
+        self._make(lib.gpur_ga3c_create, learner, envs, configs, on_event)
         envs.open()
 
     def set_counts(self, agents: int, predictors: int, trainers: int) -> None:
@@ -104,11 +103,6 @@ class GA3C(LibraryRun):
     def stats(self) -> GA3CStats:
         """Counts and times. lags: trained steps by their policy lag. Does not wait for steps."""
         return cast(GA3CStats, self._read_stats())
-
-    @property
-    def config(self) -> Settings:
-        """The settings by name, including the defaults. A copy. `stats` has the present numbers of threads."""
-        return settings_of(self._config)
 
     def __repr__(self) -> str:
         return self._described("system agents predictors trainers t_max seed")

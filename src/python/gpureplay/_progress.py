@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from ._device import caller_depth
 from ._learner import DQN
-from ._run import Advanced, Run, cut_text
+from ._run import LibraryRun, Run, cut_text
 from ._run_folder import Number, Record
 
 _ROW_SECONDS = 5.0  # between rows of rates; the first one comes at the first look
@@ -51,7 +51,7 @@ class Progress:
     first_step, first_seconds: where the run was when it was resumed, or 0. prints: whether the line is shown.
     """
 
-    def __init__(self, run: Advanced, agent: Any, record: Record, steps: int, first_step: int, first_seconds: float,
+    def __init__(self, run: LibraryRun, agent: Any, record: Record, steps: int, first_step: int, first_seconds: float,
                  prints: bool):
         self._run: Any = run
         self._agent, self._record, self._prints = agent, record, prints

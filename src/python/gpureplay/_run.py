@@ -14,15 +14,15 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, cast
 
 from . import _c_api
-from ._config import Settings, run_config, run_envs, settings_of, settings_text
+from ._config import RunConfigs, Settings, fast_dqn_configs, set_envs, settings_of_run, settings_text
 from ._device import caller_depth
 from ._envs import EnvOptions, open_envs
 from ._handle import DeferredSignals, Handle, encoded_path, note_library_threads, refuse_after_fork, says_stop
 from ._inputs import flag, integer
 from ._learner import DQN, Learner
-from ._library import GpureplayError, InvalidArgument, check, failed, lib
+from ._library import GpureplayError, InvalidArgument, check, failed, lib, with_advice
 from ._python_envs import Envs
-from ._struct import Sized, read_tuple
+from ._struct import read_tuple
 from ._tuples import RunEvent, RunStats
 
 if TYPE_CHECKING:
@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 
     from ._settings import RunSettings
 
-_KINDS = {_c_api.RUN_EPISODE: "episode", _c_api.RUN_EVALUATION: "evaluation", _c_api.RUN_TUNED: "tuned"}
+_KINDS = {_c_api.RUN_EPISODE: "episode", _c_api.RUN_EVALUATION: "evaluation", _c_api.RUN_TUNED: "tuned",
+          _c_api.RUN_STARTED: "started", _c_api.RUN_ENDED: "ended"}
 _WAIT = 0.1  # seconds between two looks at signals
 
 
@@ -59,7 +60,8 @@ OnEvent = Callable[[RunEvent], Any]
 def _event_at(agent: Learner, address: int) -> RunEvent:
     given = _c_api.RunEvent.from_address(address)
     return read_tuple(RunEvent, given, kind=_KINDS[given.kind], agent=agent,
-                      weights=EvaluatedWeights(given.policy) if given.policy else None)
+                      weights=EvaluatedWeights(given.policy) if given.policy else None,
+                      error=with_advice((given.error or b"").decode("utf-8", "replace")))
 
 
 def cut_text(count: int) -> str:
@@ -82,7 +84,7 @@ class Reporter:
         self.stop: Callable[[], None] = lambda: None  # stops the run
         self.calls_user: Callable[[], AbstractContextManager[None]] = nullcontext  # the run's
         self._on_event, self._event_at = on_event, event_at
-        self.function = dict(_c_api.FastDQNConfig._fields_)["on_event"](self._report)
+        self.function = dict(_c_api.RunConfig._fields_)["on_event"](self._report)
 
     def begin(self) -> None:
         """A call begins. What stopped one before does not stop it."""
@@ -105,26 +107,47 @@ class Reporter:
             self.stop()
 
 
-class Advanced(Handle):
+class LibraryRun(Handle):
     """What `Run`, `Apex` and `GA3C` share: a run on a learner that one thread advances, which calls on_event, while
     others may look at it and stop it."""
 
-    _stop: Any  # the library's functions
-    _save: Any
+    _kind = "run"
+    _stop, _save = lib.gpur_run_stop, lib.gpur_run_save
+    _stats: Any  # the type of `stats`
+    _configs: RunConfigs
     _agent: Learner
     _envs: Envs
     _reporter: Reporter
     _eval_cut = 0  # of which was warned
     stats: Any
 
-    def _own(self, create: Callable[[int], None], destroy: Callable[[int | None], None]) -> None:
+    def _make(self, create: Any, agent: Learner, envs: Envs, configs: RunConfigs, on_event: OnEvent | None) -> None:
         """Makes the library's run, on top of the agent."""
-        super().__init__(create, destroy, self._agent)
-        self._agent._take_run(self)
-        self._agent._translation = self._envs.translation
+        self._agent, self._envs, self._configs = agent, envs, configs
+        self._reporter = Reporter(on_event, functools.partial(_event_at, agent))
+        common = configs.common
+        common.on_event = self._reporter.function
+        set_envs(common, envs.type if envs.can_evaluate or envs.vector_type is None else None, envs.vector_type,
+                 envs.options)
+        if envs.eval_count and common.eval_envs not in (0, envs.eval_count):
+            raise InvalidArgument(f"eval_envs is {common.eval_envs} and env is {envs.name}, an environment in Python; "
+                                  f"evaluations play in {envs.eval_count} of these, so leave it out")
+        common.eval_envs = common.eval_envs or envs.eval_count
+        note_library_threads()
+        super().__init__(functools.partial(self._create_run, create), lib.gpur_run_destroy, agent)
+        agent._take_run(self)
+        agent._translation = envs.translation
         self._reporter.stop = functools.partial(type(self)._stop, self._handle)
         run = weakref.proxy(self)
         self._reporter.calls_user = lambda: run._calls_user()
+
+    def _create_run(self, create: Any, address: int) -> None:
+        places = map(ctypes.addressof, self._configs)
+        with DeferredSignals() as signals:  # nothing can be raised through C, from make_env
+            status = self._agent._invoke(create, *places, address)
+            failure = None if status == 0 else self._failure(self._agent._explain(failed(status)))
+        for error in (*signals.raised, *([] if failure is None else [failure])):
+            raise error
 
     def _users_of_call(self) -> tuple[Handle, ...]:
         return (self, *self._agent._users_of_call())
@@ -189,33 +212,6 @@ class Advanced(Handle):
         super().close()
         self._envs.close()
 
-
-class LibraryRun(Advanced):
-    """What `Run` and `GA3C` share: the functions of a gpur_run."""
-
-    _kind = "run"
-    _stop, _save = lib.gpur_run_stop, lib.gpur_run_save
-    _stats: Any  # the type of `stats`
-    _config: Sized
-    config: Any
-
-    def _make(self, create: Any, agent: Learner, envs: Envs, config: Any, on_event: OnEvent | None) -> None:
-        self._agent, self._envs, self._config = agent, envs, config
-        self._reporter = Reporter(on_event, functools.partial(_event_at, agent))
-        config.on_event = self._reporter.function
-        note_library_threads()
-        self._library_envs = run_envs(envs.type if envs.can_evaluate or envs.vector_type is None else None,
-                                      envs.vector_type, envs.options, envs.eval_count)
-        self._own(functools.partial(self._create_run, create), lib.gpur_run_destroy)
-
-    def _create_run(self, create: Any, address: int) -> None:
-        places = map(ctypes.addressof, (self._library_envs, self._config))
-        with DeferredSignals() as signals:  # nothing can be raised through C, from make_env
-            status = self._agent._invoke(create, *places, address)
-            failure = None if status == 0 else self._failure(self._agent._explain(failed(status)))
-        for error in (*signals.raised, *([] if failure is None else [failure])):
-            raise error
-
     # Taking steps.
 
     def advance(self, env_steps: int) -> None:
@@ -235,10 +231,11 @@ class LibraryRun(Advanced):
         discounted; on_event gets the evaluation. Between two calls of `advance`, which it does not change. Errors are
         those of `advance`, but the run can then be advanced.
 
-        episodes: None: eval_episodes of `Run`, and 30 of `GA3C`. greedy: the best action always; else `Run` explores
-        with eval_epsilon, and `GA3C` draws actions as agents do.
+        episodes: None: the setting eval_episodes. greedy: the best action always; else `Run` and `Apex` explore with
+        eval_epsilon, and `GA3C` draws actions as agents do.
 
-        A game ends after 27,000 steps where the environment tells no limit. RuntimeWarning: one did."""
+        A game ends after 27,000 steps where the environment tells no limit. RuntimeWarning: one did. Unavailable: the
+        actor of an `Apex` that evaluates was killed, or failed, again and again."""
         result = _c_api.RunEvent()
         self._call_watched(lib.gpur_run_evaluate, 0 if episodes is None else integer("episodes", episodes, 1),
                            int(flag("greedy", greedy)), ctypes.addressof(result))
@@ -265,14 +262,22 @@ class LibraryRun(Advanced):
         """Restores such a folder, with the learner and the buffer, before the first `advance`, into a run with the same
         settings; numbers of threads may differ. Environments of the library in a `Run` go on with the same bits; others
         begin new episodes, and open ones end in the buffer as if truncated."""
+        self._load(folder, refill=False)
+
+    def _load(self, folder: str | os.PathLike[str], refill: bool) -> None:
         name = encoded_path(folder)
         with DeferredSignals() as signals:  # environments are reset
-            status = self._invoke(lib.gpur_run_load, name)
+            status = self._invoke(lib.gpur_run_load, name, int(refill))
             failure = None if status == 0 else self._failure(self._explain(failed(status)))
         for error in (*signals.raised, *([] if failure is None else [failure])):
             raise error
 
     # State.
+
+    @property
+    def config(self) -> Settings:
+        """The settings by name, including the defaults. A copy."""
+        return settings_of_run(self._configs)
 
     def _read_stats(self) -> Any:
         stats = _c_api.RunStats()
@@ -306,10 +311,10 @@ class Run(LibraryRun):
     on_event: is called with each RunEvent, in the thread that advances the run. False stops the run, an exception does,
         too, and is raised by `advance`.
     settings: the members of gpur_fast_dqn_config by name (include/gpureplay/fast_dqn.h): num_envs, threads, concurrent,
-        synchronized, burst, act "latest" or "target", whole_episodes, target_period, train_period, prepopulation,
-        eval_period, eval_episodes, eval_epsilon, seed. None is the library's default. target_period, in environment
-        steps, is that of the learner, in train steps, times train_period. A learner with a cache of returns is
-        refreshed every target_period steps.
+        synchronized, burst, act "latest" or "target", whole_episodes, target_period, train_period, prepopulation; and
+        of gpur_run_config (run_handle.h): eval_period, eval_episodes, eval_epsilon, eval_envs, seed. None is the
+        library's default. target_period, in environment steps, is that of the learner, in train steps, times
+        train_period. A learner with a cache of returns is refreshed every target_period steps.
 
     Environments in Python get a seed, drawn from the run's, in their first `reset`. If that decides all that is random
     in them, results are the same bits each time, whatever the timing of threads.
@@ -339,19 +344,14 @@ class Run(LibraryRun):
         return run
 
     def _create(self, agent: DQN, envs: Envs, on_event: OnEvent | None, settings: Settings) -> None:
-        config = _config_of(agent, envs, settings)
+        configs = _configs_of(agent, envs, settings)
         envs.open()
-        self._make(lib.gpur_fast_dqn_create, agent, envs, config, on_event)
+        self._make(lib.gpur_fast_dqn_create, agent, envs, configs, on_event)
 
     @property
     def stats(self) -> RunStats:
         """Counts and times. Does not wait for steps."""
         return cast(RunStats, self._read_stats())
-
-    @property
-    def config(self) -> Settings:
-        """The settings by name, including the defaults. A copy."""
-        return settings_of(self._config)
 
     def __repr__(self) -> str:
         return self._described("num_envs concurrent synchronized target_period train_period seed")
@@ -360,7 +360,7 @@ class Run(LibraryRun):
 class _Call(threading.Thread):
     """A call of a run's function."""
 
-    def __init__(self, run: Advanced, function: Any, arguments: tuple[Any, ...]):
+    def __init__(self, run: LibraryRun, function: Any, arguments: tuple[Any, ...]):
         super().__init__(name="gpureplay", daemon=True)
         self._run, self._function, self._arguments = run, function, arguments
         self.ended, self.raised, self.was_stopped = threading.Event(), list[BaseException](), False
@@ -377,7 +377,7 @@ class _Call(threading.Thread):
             self.ended.set()
 
 
-def _config_of(agent: DQN, envs: Envs, settings: Settings) -> _c_api.FastDQNConfig:
+def _configs_of(agent: DQN, envs: Envs, settings: Settings) -> RunConfigs:
     """None is the default."""
     given = {name: value for name, value in settings.items() if value is not None}
     if envs.count is not None:
@@ -388,7 +388,7 @@ def _config_of(agent: DQN, envs: Envs, settings: Settings) -> _c_api.FastDQNConf
                                   f"{given.get('eval_episodes', 0)} and eval_env is None; evaluations beside a list of "
                                   "environments need an eval_env")
         given["eval_period"] = given["eval_episodes"] = 0
-    config = run_config(given)
+    configs = fast_dqn_configs(given)
     if "target_period" not in given:
-        config.target_period = agent._config.target_period * config.train_period
-    return config
+        configs.own.target_period = agent._config.target_period * configs.own.train_period
+    return configs

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from . import _c_api
-from ._config import shortest
+from ._config import RunConfigs, shortest
 from ._device import Device
 from ._envs import env_info
 from ._library import lib
@@ -22,7 +22,8 @@ from ._struct import Struct
 from ._words import WORDS
 
 _LEFT_OUT = ("size", "reserved", "fields", "field_count", "trunk_count", "env_options", "on_event", "user",
-             "command", "epsilons", "folder", "lane_autoreset", "lanes")  # a run's replay has no lanes
+             "command", "epsilons", "folder", "type", "vector",
+             "lane_autoreset", "lanes")  # a run's replay has no lanes
 
 
 def _number(value: float) -> float | None:
@@ -64,11 +65,12 @@ def _environment(envs: Envs) -> dict[str, Any]:
             **envs.translation.described()}
 
 
-def _run(run: _c_api.FastDQNConfig | _c_api.ApexConfig, has_target: bool) -> dict[str, Any]:
+def _run(run: RunConfigs, has_target: bool) -> dict[str, Any]:
     """`act` is that by which a run acts: with `concurrent` the target network, if there is one."""
-    if isinstance(run, _c_api.ApexConfig):
-        return {"apex": _members(run)}
-    return {"run": {**_members(run), **({"act": "target"} if run.concurrent and has_target else {})}}
+    own, members = run.own, {**_members(run.own), **_members(run.common)}
+    if isinstance(own, _c_api.ApexConfig):
+        return {"apex": members}
+    return {"run": {**members, **({"act": "target"} if own.concurrent and has_target else {})}}
 
 
 def _device(device: Device) -> dict[str, Any]:
@@ -78,7 +80,7 @@ def _device(device: Device) -> dict[str, Any]:
 
 def config_document(options: Mapping[str, Any], overrides: Mapping[str, Any], device: Device, envs: Envs,
                     replay: _c_api.ReplayConfig, learner: _c_api.DQNConfig | _c_api.DPGConfig,
-                    run: _c_api.FastDQNConfig | _c_api.ApexConfig) -> dict[str, Any]:
+                    run: RunConfigs) -> dict[str, Any]:
     """options: by the names of `train`. overrides: settings of the buffer and the agent that were given beside them."""
     is_dpg = isinstance(learner, _c_api.DPGConfig)
     return {
@@ -90,9 +92,10 @@ def config_document(options: Mapping[str, Any], overrides: Mapping[str, Any], de
 
 
 def ga3c_document(options: Mapping[str, Any], overrides: Mapping[str, Any], device: Device, envs: Envs,
-                  learner: _c_api.ActorCriticConfig, run: _c_api.GA3CConfig) -> dict[str, Any]:
+                  learner: _c_api.ActorCriticConfig, run: RunConfigs) -> dict[str, Any]:
     """The same of GA3C, A3C and A2C."""
-    return {**_beginning(options, overrides, device, envs), "ga3c": _members(run), "actor_critic": _members(learner)}
+    return {**_beginning(options, overrides, device, envs), "ga3c": {**_members(run.own), **_members(run.common)},
+            "actor_critic": _members(learner)}
 
 
 def _beginning(options: Mapping[str, Any], overrides: Mapping[str, Any], device: Device,

@@ -130,7 +130,14 @@ class PolicyArguments(PolicySettings, total=False):
     device: str | TorchDevice | Device
     check_nan: bool
 
-class RunSettings(TypedDict, total=False):
+class CommonRunSettings(TypedDict, total=False):
+    seed: int | None
+    eval_period: int | None
+    eval_episodes: int | None
+    eval_epsilon: float | None
+    eval_envs: int | None
+
+class RunSettings(CommonRunSettings, total=False):
     num_envs: int | None
     threads: int | None
     concurrent: bool | None
@@ -140,15 +147,10 @@ class RunSettings(TypedDict, total=False):
     target_period: int | None
     train_period: int | None
     prepopulation: int | None
-    eval_period: int | None
-    eval_episodes: int | None
-    eval_epsilon: float | None
     burst: bool | None
-    seed: int | None
 
-class ApexSettings(TypedDict, total=False):
+class ApexSettings(CommonRunSettings, total=False):
     actors: int | None
-    processes: bool | None
     epsilon_base: float | None
     epsilon_exponent: float | None
     block_rows: int | None
@@ -163,18 +165,15 @@ class ApexSettings(TypedDict, total=False):
     samples_per_insert: float | None
     limiter_band: float | None
     limiter_timeout: float | None
-    eval_episodes: int | None
-    eval_period: int | None
-    eval_epsilon: float | None
     restarts: bool | None
-    seed: int | None
     sigma: float | None
     remote_actors: int | None
     rows_under_way: int | None
+    processes: bool | None
     epsilons: Sequence[float] | None
     folder: str | os.PathLike[str] | None
 
-class GA3CSettings(TypedDict, total=False):
+class GA3CSettings(CommonRunSettings, total=False):
     system: System | None
     agents: int | None
     predictors: int | None
@@ -191,7 +190,6 @@ class GA3CSettings(TypedDict, total=False):
     tuner_period: float | None
     tuner_settling: float | None
     max_agents: int | None
-    seed: int | None
 
 class BufferOptions(TypedDict, total=False):
     preset: str | None

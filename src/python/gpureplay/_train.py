@@ -17,7 +17,7 @@ import numpy as np
 
 from . import _c_api
 from ._buffer import ReplayBuffer
-from ._config import RunPreset, Settings, leaves_doubt, run_config, run_envs, run_preset
+from ._config import RunPreset, Settings, fast_dqn_configs, leaves_doubt, run_preset
 from ._device import Device, TorchDevice
 from ._door import buffer_words, own_words
 from ._envs import EnvOptions, NativeEnvs, absolute, check_text, env_info, open_envs, options_text
@@ -142,7 +142,7 @@ def train(env: Any = None, *, preset: str | None = None, steps: int | None = Non
     with another meaning, the defaults being those of "apex-dqn" and of "apex-dqn-small": target_period, in train steps
     (2,500, 250); prepopulation, the transitions before training begins (50,000, 5,000); capacity, the soft capacity, to
     which a ring 1/16 larger is trimmed (2 million, 100,000). The options that follow are Ape-X's alone. on_event gets
-    each ApexEvent.
+    each RunEvent.
 
     actors: 8. processes: each actor is a process (False, and True for environments in Python). samples_per_insert:
         transitions learned for each one received; 0: not limited (0, 8). initial_priorities: "td" or "max" ("td").
@@ -376,7 +376,7 @@ def _complete(options: Options, envs: Envs) -> RunPreset:
     name = use("preset", options["preset"] or _chosen_preset(envs, env_info(envs)))
     refuse_others(options, name)
     vector = None if envs.type is not None else envs.vector_type
-    found, is_small = run_preset(name, run_envs(envs.type, vector, envs.options)), "-small" in name
+    found, is_small = run_preset(name, envs.type, vector, envs.options), "-small" in name
     steps = use("steps", _steps_of(name, found))
     buffer, agent, run = found
     _, last, left, *begin = agent["exploration"]  # of epsilon's line from 1 to 0.1 what is left after random steps
@@ -449,7 +449,7 @@ class Training:
 
     columns: Mapping[str, tuple[str, ...]] = COLUMNS
     _reads_images = True  # by convolutions, if observations have more than one axis
-    _make_config: Any = staticmethod(run_config)
+    _make_config: Any = staticmethod(fast_dqn_configs)
     _make_progress: Any = RunProgress
     _make_agent: Any = DQN
     _advice = Advice(clip_norm='agent={"clip_norm": ...}', reward_clip='buffer={"reward_clip": ...}')

@@ -12,16 +12,16 @@ from typing import Any, cast
 
 from . import _c_api
 from ._apex import Apex, actor_command, processes_of, refuse_other_envs
-from ._config import RunPreset, Settings, apex_config, apex_preset, shortest
+from ._config import RunPreset, Settings, apex_configs, apex_preset, shortest
 from ._ddpg import DDPG
 from ._device import Device
 from ._inputs import flag
-from ._library import Advice, InvalidArgument, lib
+from ._library import Advice, Interrupted, InvalidArgument, Unavailable, lib
 from ._options import Value, read_options, refuse_others, use_math
 from ._progress import Progress, Sample, learning, ratio, short
 from ._run_folder import APEX_COLUMNS, Checkpoint, Number, Position
 from ._train import Training, use_batch, use_checkpoint, use_frame_stack
-from ._tuples import ApexEvent
+from ._tuples import RunEvent
 
 # Of the paper [Horgan et al. 2018, sections 4.1 and 4.2], and of RLlib's Ape-X with 32 workers of 8 environments.
 _OTHERS = {"transitions received": ("12,500", "5,134"), "transitions learned": ("9,700", "4,081")}
@@ -31,8 +31,8 @@ _OTHERS_DPG = {"transitions received": ("14,000", ""), "transitions learned": ("
 # What is not known of actors elsewhere.
 _OF_OWN_ACTORS = ("weights taken by actors", "an actor steps", "an actor infers", "an actor waits", "transitions lost")
 
-# The end of the text with which the last evaluation is given up.
-_MISSING = "the last evaluation is missing"
+# The end of the text with which an evaluation is given up.
+_MISSING = "the evaluation is missing"
 
 
 class ApexProgress(Progress):
@@ -52,7 +52,8 @@ class ApexProgress(Progress):
 
         rates = [ratio(more(name), seconds) for name in ("env_steps", "rows", "bytes", "train_steps", "learned")]
         shares = [ratio(more(f"{part}_seconds"), seconds) for part in ("train", "broadcast", "receive", "learner_wait")]
-        shares += [ratio(more(f"actor_{part}_seconds"), more("actor_seconds")) for part in ("env", "infer", "wait")]
+        shares += [ratio(more(f"{part}_seconds"), more("actor_seconds"))
+                   for part in ("env", "actor_infer", "actor_wait")]
         return [now.seconds, now.step, new.train_steps, new.episodes, *rates[:2], rates[2] / 1e6, *rates[3:],
                 ratio(more("learned"), more("inserted")), new.weights_age, new.actors, more("deaths"),
                 more("lost_rows"), more("refused_blocks"), more("limiter_timeouts"), *shares, new.recent_return,
@@ -125,7 +126,7 @@ class ApexTraining(Training):
     _twice = {"agent": {"batch_size": "batch", **{name: name for name in ("learning_rate", "math", "prioritized",
                                                                          "target_period")}},
               "buffer": {"min_size": "prepopulation", "frame_stack": "frame_stack", "eviction": "eviction"}}
-    _make_config = staticmethod(apex_config)
+    _make_config = staticmethod(apex_configs)
     _make_progress = ApexProgress
 
     def __init__(self, given: Any, folder: Path | None, is_resumed: bool):
@@ -189,6 +190,11 @@ class ApexTraining(Training):
         preset.run["rows_under_way"] = lib.gpur_apex_rows_under_way(preset.run["samples_per_insert"],
                                                                     config["batch_size"], config["target_period"])
 
+    def _config_of(self, preset: Any) -> dict[str, Any]:
+        config = super()._config_of(preset)
+        config["apex"]["processes"] = int(bool(self._options["processes"]))
+        return config
+
     def _use_exploration(self, apex: Settings) -> None:
         apex["epsilons"] = _epsilons_of(self._options["epsilons"])
 
@@ -222,18 +228,18 @@ class ApexTraining(Training):
 
     # Training.
 
-    def _note_event(self, event: ApexEvent) -> Any:
+    def _note_event(self, event: RunEvent) -> Any:
         if event.kind == "episode":
-            self._record.add("episode", (event.env_steps, event.actor, event.length, event.mean_return,
+            self._record.add("episode", (event.env_steps, event.env_index, event.length, event.mean_return,
                                          shortest(event.epsilon)))
         elif event.kind == "evaluation":
             self._record.add("evaluation", (event.env_steps, event.episodes, event.length, event.mean_return,
                                             event.return_deviation))
         else:
-            self._record.add("actor", (event.env_steps, event.actor, event.incarnation, event.kind, event.asked,
+            self._record.add("actor", (event.env_steps, event.env_index, event.incarnation, event.kind, event.asked,
                                        event.lost_blocks, event.lost_rows))
         if event.kind == "ended" and not event.asked:
-            who = "the actor that evaluates" if event.actor == _c_api.APEX_EVALUATOR else f"actor {event.actor}"
+            who = "the actor that evaluates" if event.env_index == _c_api.APEX_EVALUATOR else f"actor {event.env_index}"
             self._progress.warn(f"{who} ended: {event.error}", always=event.error.endswith(_MISSING))
         return None if self._on_event is None else self._on_event(event)
 
@@ -241,19 +247,28 @@ class ApexTraining(Training):
         steps, every = self._number("steps"), 0 if self._folder is None else self._number("checkpoint")
         while self._step < steps:
             end = min(steps, (self._step // every + 1) * every) if every else steps
-            self._run._call_watched(lib.gpur_apex_advance, end - self._step, 0, tick=self._progress.look)
+            self._run._call_watched(lib.gpur_run_advance, end - self._step, 0, tick=self._progress.look)
             if self._run.stats.env_steps >= steps:  # so that files have what actors still send
-                self._run.finish(evaluate=False)
+                self._end_actors()
             self._step = self._run.stats.env_steps
             if every:
                 self._save_checkpoint(Checkpoint(cast(Path, self._folder)))
         # The checkpoint comes before: a run of more steps makes this evaluation, too.
-        self._run._call_watched(lib.gpur_apex_finish, int(self._number("eval_episodes") > 0), tick=self._progress.look)
+        with contextlib.suppress(Unavailable):  # the evaluator died, of which was warned
+            self._evaluate()
+
+    def _end_actors(self) -> None:
+        """A run whose actors were asked to end already may still wait for them."""
+        self._run.set_actors(0)
+        with contextlib.suppress(Interrupted):
+            self._run.advance(0)
+            return
+        self._run.advance(0)
 
     def _end_early(self) -> None:
         """Actors that end have a row, too. What on_event has raised is raised by the caller."""
         with contextlib.suppress(BaseException):
-            self._run.finish(evaluate=False)
+            self._end_actors()
 
 
 class ApexDPGTraining(ApexTraining):

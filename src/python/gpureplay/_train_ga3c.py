@@ -11,7 +11,7 @@ import numpy as np
 
 from . import _c_api
 from ._actor_critic import ActorCritic
-from ._config import GA3CPreset, ga3c_config, ga3c_preset, run_envs
+from ._config import GA3CPreset, ga3c_configs, ga3c_preset
 from ._device import Device
 from ._ga3c import GA3C, refuse_other_envs
 from ._library import Advice, InvalidArgument, lib
@@ -32,7 +32,6 @@ _WORDS = {"when_full": tuple(WORDS["gpur_ga3c_config.when_full"].values()), "tun
 class GA3CProgress(Progress):
     """Of a `GA3C`."""
 
-    eval_episodes = 0  # of an evaluation
     preset = ""
 
     def _step_of(self, stats: Any) -> int:
@@ -40,9 +39,6 @@ class GA3CProgress(Progress):
 
     def _learned(self) -> Any:
         return None
-
-    def _evaluating(self, stats: Any) -> tuple[int, int]:
-        return stats.eval_episode, self.eval_episodes
 
     def _rates_between(self, before: Sample, now: Sample) -> list[Number]:
         seconds, old, new = now.seconds - before.seconds, before.run, now.run
@@ -134,10 +130,11 @@ class GA3CTraining(Training):
                 options[option] = otherwise
             return options[option]
 
-        found, is_small = ga3c_preset(name, run_envs(envs.type, None, envs.options)), "-small" in name
+        found, is_small = ga3c_preset(name, envs.type, envs.options), "-small" in name
         learner, run = found
         use("env", envs.name), use("env_options", ""), use("device", "auto"), use("threads", 0)
-        use("steps", 10**6 if is_small else 5 * 10**7), use("eval_episodes", 30)
+        use("steps", 10**6 if is_small else 5 * 10**7)
+        run["eval_episodes"] = use("eval_episodes", run["eval_episodes"])
         learner["seed"] = run["seed"] = use("seed", 1)
         few = run["system"] == "a3c" or (run["system"] == "ga3c" and is_small)
         run["agents"], run["t_max"] = use("agents", 16 if few else 32), use("t_max", run["t_max"])
@@ -171,10 +168,10 @@ class GA3CTraining(Training):
 
     def _config_of(self, preset: GA3CPreset) -> dict[str, Any]:
         return ga3c_document(self._options, plain(self._overrides), self._agent.device, self._envs,
-                             self._agent._config, ga3c_config(preset.run))
+                             self._agent._config, ga3c_configs(preset.run))
 
     def _make_run(self, settings: Any) -> GA3C:
-        return GA3C._of(self._agent, self._envs, self._note_event, ga3c_config(settings))
+        return GA3C._of(self._agent, self._envs, self._note_event, ga3c_configs(settings))
 
     # Training.
 
@@ -190,7 +187,7 @@ class GA3CTraining(Training):
 
     def _train(self) -> None:
         progress = cast(GA3CProgress, self._progress)
-        progress.preset, progress.eval_episodes = cast(str, self._options["preset"]), self._number("eval_episodes")
+        progress.preset = cast(str, self._options["preset"])
         steps, every = self._number("steps"), 0 if self._folder is None else self._number("checkpoint")
         while self._step < steps:
             end = min(steps, (self._step // every + 1) * every) if every else steps

@@ -40,8 +40,9 @@ PolicyStats = tuple_type("PolicyStats", "Statistics. include/gpureplay/policy.h 
 
 # Runs.
 RunEvent = tuple_type("RunEvent", """\
-An episode that has ended, an evaluation, or numbers of threads that the tuner of GA3C has measured; kind is "episode",
-"evaluation" or "tuned". weights: of an evaluation. agent: the learner that the run trains.
+An episode that has ended, an evaluation, numbers of threads that the tuner of GA3C has measured, or the beginning or
+end of an actor of Ape-X, whose number env_index is (1024: the one that evaluates); kind is "episode", "evaluation",
+"tuned", "started" or "ended". weights: of an evaluation. agent: the learner that the run trains.
 include/gpureplay/run_handle.h describes the others.""", _c_api.RunEvent,
                       types={"kind": "str", "accepted": "bool", "weights": "_run.EvaluatedWeights | None",
                              "agent": "_learner.Learner"})
@@ -50,8 +51,5 @@ Counts, and seconds where the name says so. include/gpureplay/run_handle.h descr
                       "fast_dqn")
 GA3CStats = tuple_type("GA3CStats", """\
 Counts, and seconds where the name says so. include/gpureplay/run_handle.h describes each.""", _c_api.RunStats, "ga3c")
-ApexEvent = tuple_type("ApexEvent", """\
-What happened to an actor; kind is "episode", "evaluation", "started" or "ended". actor 1024 is the one that evaluates.
-include/gpureplay/apex.h describes each member.""", _c_api.ApexEvent, types={"kind": "str"})
 ApexStats = tuple_type("ApexStats", """\
-Counts, and seconds where the name says so. include/gpureplay/apex.h describes each.""", _c_api.ApexStats)
+Counts, and seconds where the name says so. include/gpureplay/run_handle.h describes each.""", _c_api.RunStats, "apex")

@@ -152,6 +152,12 @@ class RunEvent(NamedTuple):
     accepted: bool
     rate: float
     loss: float
+    incarnation: int
+    lost_blocks: int
+    lost_rows: int
+    epsilon: float
+    asked: int
+    error: str
     weights: _run.EvaluatedWeights | None
     agent: _learner.Learner
 
@@ -222,26 +228,21 @@ class GA3CStats(NamedTuple):
     gradient_norm: float
     learning_rate: float
 
-class ApexEvent(NamedTuple):
-    kind: str
-    actor: int
-    incarnation: int
-    env_steps: int
-    train_steps: int
-    length: int
-    episodes: int
-    mean_return: float
-    return_deviation: float
-    epsilon: float
-    asked: int
-    lost_blocks: int
-    lost_rows: int
-    error: str
-
 class ApexStats(NamedTuple):
     env_steps: int
-    episodes: int
     train_steps: int
+    episodes: int
+    evaluations: int
+    eval_episode: int
+    eval_cut: int
+    evaluated_steps: int
+    evaluated_return: float
+    recent_return: float
+    loss: float
+    seconds: float
+    env_seconds: float
+    train_seconds: float
+    eval_seconds: float
     learned: int
     blocks: int
     rows: int
@@ -256,17 +257,11 @@ class ApexStats(NamedTuple):
     broadcasts: int
     pulled: int
     trims: int
-    eval_episode: int
     limiter_timeouts: int
-    recent_return: float
-    evaluated_return: float
-    seconds: float
-    train_seconds: float
     broadcast_seconds: float
     receive_seconds: float
     learner_wait_seconds: float
     actor_seconds: float
-    actor_env_seconds: float
     actor_infer_seconds: float
     actor_wait_seconds: float
     weights_age: float

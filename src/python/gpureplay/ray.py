@@ -34,8 +34,8 @@ except ModuleNotFoundError as error:
 
 from . import _c_api
 from ._apex import networks_of, refuse_other_envs
-from ._config import (Settings, apex_config, apex_networks, make_spec, network_settings, policy_config,
-                      settings_of_buffer)
+from ._config import (Settings, apex_configs, apex_networks, make_spec, network_settings, policy_config,
+                      settings_of_buffer, set_envs)
 from ._device import Device
 from ._door import own_words
 from ._envs import absolute, open_envs
@@ -454,11 +454,11 @@ class Actor:
         if isinstance(envs, PythonEnvs):
             envs.tells_place = True
         envs.open()
-        config = apex_config(given["apex"])
-        config.env_options = envs.options
-        link.waits = config.samples_per_insert > 0
+        common, own = apex_configs(given["apex"])
+        set_envs(common, envs.type, None, envs.options)
+        link.waits = own.samples_per_insert > 0
         try:
-            status = lib.gpur_apex_act(ctypes.addressof(config), actor, given["incarnation"], envs.type,
+            status = lib.gpur_apex_act(ctypes.addressof(common), ctypes.addressof(own), actor, given["incarnation"],
                                        ctypes.addressof(spec.config), ctypes.addressof(both), 0,
                                        ctypes.addressof(link.transport))
             for error in link.raised:

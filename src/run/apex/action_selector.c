@@ -50,6 +50,35 @@ gpur_status gpur_action_selector_check(const gpur_space *actions, const gpur_net
                                                   : gpur_actions_check(actions, network->num_actions);
 }
 
+gpur_status gpur_action_bounds_open(gpur_action_bounds *bounds, const gpur_space *actions, int has_vectors)
+{
+    const size_t count = has_vectors ? (size_t)gpur_space_numbers(actions) : 0;
+    *bounds = (gpur_action_bounds){.count = (int32_t)count};
+    if (count == 0)
+        return GPUR_OK;
+    bounds->lows = calloc(2 * count, sizeof *bounds->lows);
+    if (!bounds->lows)
+        return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for the bounds of actions");
+    bounds->highs = bounds->lows + count;
+    for (int32_t i = 0; i < bounds->count; i++)
+        bounds->lows[i] = low_of(actions, i), bounds->highs[i] = high_of(actions, i);
+    return GPUR_OK;
+}
+
+void gpur_action_bounds_close(gpur_action_bounds *bounds)
+{
+    free(bounds->lows);
+    bounds->lows = NULL;
+}
+
+void gpur_action_bounds_scale(const gpur_action_bounds *bounds, const float *action, float *scaled)
+{
+    for (int32_t i = 0; i < bounds->count; i++) {
+        const double low = (double)bounds->lows[i], high = (double)bounds->highs[i];
+        scaled[i] = (float)(low + 0.5 * ((double)action[i] + 1.0) * (high - low));
+    }
+}
+
 /* Takes `count` floats of what is left of the memory. */
 static float *take(float **rest, int64_t count)
 {
@@ -61,7 +90,7 @@ static float *take(float **rest, int64_t count)
 static gpur_status alloc(gpur_action_selector *c)
 {
     const int64_t actions = c->num_actions, inputs = 2 * (c->features + actions);
-    const int64_t of_vectors = c->features > 0 ? 5 * actions + 2 * c->features + inputs : 0;
+    const int64_t of_vectors = c->features > 0 ? 3 * actions + 2 * c->features + inputs : 0;
     float *rest = c->memory = calloc((size_t)(2 * (actions + 1) + of_vectors), sizeof *rest);
     if (!rest)
         return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for an actor's actions");
@@ -71,8 +100,6 @@ static gpur_status alloc(gpur_action_selector *c)
         return GPUR_OK;
     c->vectors = take(&rest, 2 * actions);
     c->scaled = take(&rest, actions);
-    c->lows = take(&rest, actions);
-    c->highs = take(&rest, actions);
     c->pair = take(&rest, 2 * c->features);
     c->inputs = take(&rest, inputs);
     return GPUR_OK;
@@ -91,15 +118,14 @@ gpur_status gpur_action_selector_open(gpur_action_selector *c, gpur_device *devi
     c->features = has_vectors ? (int32_t)fields->obs_format.features : 0;
     c->action_is_int64 = fields->action_is_int64;
     GPUR_TRY(gpur_actor_policies_open(&c->policies, device, schema, networks, has_priorities, &config));
-    GPUR_TRY(alloc(c));
-    for (int32_t i = 0; has_vectors && i < c->num_actions; i++)
-        c->lows[i] = low_of(actions, i), c->highs[i] = high_of(actions, i);
-    return GPUR_OK;
+    GPUR_TRY(gpur_action_bounds_open(&c->bounds, actions, has_vectors));
+    return alloc(c);
 }
 
 void gpur_action_selector_close(gpur_action_selector *selector)
 {
     gpur_actor_policies_close(&selector->policies);
+    gpur_action_bounds_close(&selector->bounds);
     free(selector->memory);
     selector->memory = NULL;
 }
@@ -167,10 +193,7 @@ static gpur_status choose_vector(gpur_action_selector *c, const void *obs, const
     GPUR_TRY(compute_vectors(c, obs, choice, sigmas, 2));
     if (c->policies.critic)
         GPUR_TRY(compute_q(c, 2, c->q));
-    for (int32_t i = 0; i < c->num_actions; i++) {
-        const double low = (double)c->lows[i], high = (double)c->highs[i];
-        c->scaled[i] = (float)(low + 0.5 * ((double)action[i] + 1.0) * (high - low));
-    }
+    gpur_action_bounds_scale(&c->bounds, action, c->scaled);
     c->action = action;
     c->env_action = c->scaled;
     return GPUR_OK;

@@ -13,6 +13,19 @@
 #include "learn/config.h"
 #include "run/env_runner.h"
 
+/* The bounds of an environment's action vectors. */
+typedef struct gpur_action_bounds {
+    int32_t count;       /* numbers of a vector; 0: actions are discrete */
+    float *lows, *highs; /* (count) */
+} gpur_action_bounds;
+
+/* Finds the bounds of actions that a network of this head chooses. After a failure call gpur_action_bounds_close. */
+gpur_status gpur_action_bounds_open(gpur_action_bounds *bounds, const gpur_space *actions, int has_vectors);
+void gpur_action_bounds_close(gpur_action_bounds *bounds); /* accepts a zeroed one */
+
+/* Scales a vector from -1 to 1 to the bounds. */
+void gpur_action_bounds_scale(const gpur_action_bounds *bounds, const float *action, float *scaled);
+
 typedef struct gpur_action_selector {
     gpur_actor_policies policies;
     int32_t num_actions, action_is_int64;
@@ -29,7 +42,7 @@ typedef struct gpur_action_selector {
     int64_t wide;
     float *vectors; /* DPG: (2, num_actions) mu(s), and the action */
     float *scaled;  /* (num_actions) the action within the environment's bounds */
-    float *lows, *highs;
+    gpur_action_bounds bounds;
     float *pair;   /* (2, features) the observation twice */
     float *inputs; /* (2, features + num_actions) the critic's */
     float *memory; /* all of these arrays */

@@ -8,10 +8,10 @@
 #include "env/type.h"
 #include "kernels/lib/random.h"
 #include "replay/config.h"
+#include "run/core.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
-#include <time.h>
 
 typedef struct actor {
     const gpur_actor_context *context;
@@ -21,19 +21,14 @@ typedef struct actor {
     gpur_obs_shape obs_shape;
     gpur_env_runner runner;
     gpur_action_selector selector;
-    gpur_packer *packer;        /* NULL: it evaluates */
+    gpur_packer *packer;
     unsigned char *obs;         /* what the network sees */
     const void **extras;        /* (fields of the schema) */
     int64_t steps;              /* of the environment */
     gpur_actor_episode episode; /* the game so far */
-    int64_t evaluation;         /* that is played; 0: none */
     int is_at_block;            /* 1: a block was handed over, and the next step is the first one after it */
     double clock;               /* seconds: until then its time is counted */
 } actor;
-
-/* Between two looks whether there is something to evaluate. */
-static const struct timespec POLL_INTERVAL = {.tv_nsec = 20 * 1000 * 1000};
-enum { LOOKS = 50 }; /* between two pulls meanwhile */
 
 /* A priority that is none: the replay gives the transition its first one. */
 static const float no_priority = NAN;
@@ -54,33 +49,41 @@ static void lap(actor *a, _Atomic int64_t *part)
         atomic_fetch_add(part, spent);
 }
 
-static int64_t int64_of(uint32_t low, uint32_t high)
+uint64_t gpur_actor_seed(const gpur_actor_settings *s, int32_t index, int is_of_exploration)
 {
-    return (int64_t)((uint64_t)high << 32 | low);
+    const gpur_u32x4 bits =
+        gpur_random_bits(s->seed, GPUR_RANDOM_APEX_ACTOR, (uint64_t)s->incarnation, (uint32_t)index);
+    const uint32_t *const v = &bits.v[is_of_exploration ? 2 : 0];
+    return (uint64_t)v[1] << 32 | v[0];
 }
 
 /* Opening. */
 
+gpur_status gpur_actor_make_env(const gpur_actor_context *context, const gpur_actor_settings *settings, uint64_t seed,
+                                gpur_env_runner *runner, gpur_env_info *info)
+{
+    void *env = NULL;
+    *info = (gpur_env_info){.size = sizeof *info};
+    GPUR_TRY(gpur_env_type_check(context->type));
+    runner->type = context->type;
+    GPUR_TRY(gpur_env_error(context->type->init(context->env_options, seed, info, &env)));
+    GPUR_TRY(gpur_env_runner_take_env(runner, env, info));
+    gpur_env_runner_limit(runner, settings->max_episode_steps);
+    return gpur_action_selector_check(&info->action, context->networks.acting);
+}
+
 static gpur_status open_env(actor *a, uint64_t seed, gpur_space *actions)
 {
-    const gpur_actor_context *const p = a->context;
-    gpur_env_info info = {.size = sizeof info};
-    void *env = NULL;
-    GPUR_TRY(gpur_env_type_check(p->type));
-    a->runner.type = p->type;
-    GPUR_TRY(gpur_env_error(p->type->init(p->env_options, seed, &info, &env)));
-    GPUR_TRY(gpur_env_runner_take_env(&a->runner, env, &info));
+    gpur_env_info info;
+    GPUR_TRY(gpur_actor_make_env(a->context, a->settings, seed, &a->runner, &info));
     *actions = info.action;
-    GPUR_TRY(gpur_action_selector_check(&info.action, p->networks.acting));
-    return gpur_obs_shape_find(&info.obs, p->schema, p->replay, &a->obs_shape);
+    return gpur_obs_shape_find(&info.obs, a->context->schema, a->context->replay, &a->obs_shape);
 }
 
 static gpur_status open_packer(actor *a)
 {
     const gpur_actor_settings *const s = a->settings;
     gpur_packer_config config;
-    if (s->actor == GPUR_APEX_EVALUATOR)
-        return GPUR_OK;
     GPUR_TRY(gpur_packer_config_init(&config, sizeof config));
     config.actor = s->actor;
     config.incarnation = s->incarnation;
@@ -125,14 +128,12 @@ static gpur_status open_actor(actor *a)
 {
     const gpur_actor_settings *const s = a->settings;
     const gpur_schema *const schema = a->context->schema;
-    const gpur_u32x4 bits =
-        gpur_random_bits(s->seed, GPUR_RANDOM_APEX_ACTOR, (uint64_t)s->incarnation, (uint32_t)s->actor);
     gpur_learn_fields fields;
     gpur_space actions;
     GPUR_TRY(find_fields(a->context, &fields));
-    GPUR_TRY(open_env(a, (uint64_t)int64_of(bits.v[0], bits.v[1]), &actions));
+    GPUR_TRY(open_env(a, gpur_actor_seed(s, s->actor, 0), &actions));
     GPUR_TRY(gpur_action_selector_open(&a->selector, a->context->device, schema, &fields, &a->context->networks,
-                                       &actions, s->initial_priorities, (uint64_t)int64_of(bits.v[2], bits.v[3])));
+                                       &actions, s->initial_priorities, gpur_actor_seed(s, s->actor, 1)));
     GPUR_TRY(open_packer(a));
     GPUR_TRY(alloc_arrays(a));
     const int32_t priority = gpur_schema_find(schema, "priority");
@@ -157,17 +158,16 @@ static gpur_status send_blocks(actor *a, int32_t all)
 {
     const void *block;
     int64_t bytes;
-    while (a->packer) {
+    for (;;) {
         GPUR_TRY(gpur_packer_take(a->packer, all, &block, &bytes));
         if (!block)
-            break;
+            return GPUR_OK;
         atomic_fetch_add_explicit(&a->counts->blocks, 1, memory_order_relaxed);
         lap(a, NULL);
         GPUR_TRY(a->transport->take_block(a->transport->context, block, bytes, a->steps));
         lap(a, &a->counts->wait_nanoseconds);
         a->is_at_block = 1;
     }
-    return GPUR_OK;
 }
 
 static gpur_status choose(actor *a)
@@ -192,8 +192,6 @@ static gpur_status record(actor *a, const gpur_env_result *result)
 {
     const gpur_action_selector *const c = &a->selector;
     const int has_priorities = a->settings->initial_priorities, cut = result->truncated && !result->terminated;
-    if (!a->packer)
-        return GPUR_OK;
     if (has_priorities && cut)
         GPUR_TRY(value_end(a));
     const gpur_packer_step_input input = {
@@ -216,24 +214,13 @@ static gpur_status begin_episode(actor *a)
     lap(a, NULL);
     GPUR_TRY(gpur_env_runner_reset(&a->runner));
     lap(a, &a->counts->env_nanoseconds);
-    return a->packer ? gpur_packer_reset(a->packer, a->runner.frame) : GPUR_OK;
-}
-
-/* Cuts off a game that is too long; where a life was lost just now, at the next step. */
-static void limit_episode(const actor *a, gpur_env_result *result)
-{
-    const int64_t most = a->settings->max_episode_steps;
-    if (most == 0 || a->episode.length < most || result->terminated)
-        return;
-    result->truncated = 1;
-    result->continues = 0;
+    return gpur_packer_reset(a->packer, a->runner.frame);
 }
 
 static gpur_status end_episode(actor *a, const gpur_env_result *result)
 {
     if (!result->continues) {
-        gpur_actor_episode episode = a->episode;
-        episode.evaluation = a->evaluation;
+        const gpur_actor_episode episode = a->episode;
         a->episode = (gpur_actor_episode){0};
         lap(a, NULL);
         GPUR_TRY(a->transport->take_episode(a->transport->context, &episode, a->steps));
@@ -250,7 +237,6 @@ static gpur_status take_step(actor *a)
     lap(a, &a->counts->env_nanoseconds);
     a->episode.length++;
     a->episode.episode_return += (double)result.reward;
-    limit_episode(a, &result);
     GPUR_TRY(record(a, &result));
     atomic_store_explicit(&a->counts->steps, ++a->steps, memory_order_relaxed);
     GPUR_TRY(send_blocks(a, 0));
@@ -260,29 +246,8 @@ static gpur_status take_step(actor *a)
 /* The open episode is closed as if cut off, so that nothing of it is lost. */
 static gpur_status finish(actor *a)
 {
-    if (!a->packer)
-        return GPUR_OK;
     GPUR_TRY(gpur_packer_reset(a->packer, a->runner.frame));
     return send_blocks(a, 1);
-}
-
-/* An evaluation begins with a new episode and the newest weights, and keeps them. Where there is none to play, this
- * waits; it pulls now and then, since a transport notices so that the learner is gone. */
-static gpur_status await_evaluation(actor *a)
-{
-    int64_t wanted = atomic_load(&a->counts->evaluation);
-    for (int i = 1; wanted == 0 && !is_asked(a); i++) {
-        if (i % LOOKS == 0)
-            GPUR_TRY(pull(a));
-        nanosleep(&POLL_INTERVAL, NULL);
-        wanted = atomic_load(&a->counts->evaluation);
-    }
-    if (wanted == a->evaluation)
-        return GPUR_OK;
-    a->evaluation = wanted;
-    a->episode = (gpur_actor_episode){0};
-    GPUR_TRY(pull(a));
-    return begin_episode(a);
 }
 
 /* Whether it takes weights before its next step. After a wait there may be much newer ones. */
@@ -293,13 +258,10 @@ static int is_to_pull(const actor *a)
 
 static gpur_status act(actor *a)
 {
-    const int evaluates = a->settings->actor == GPUR_APEX_EVALUATOR;
     GPUR_TRY(open_actor(a));
     GPUR_TRY(begin_episode(a));
     while (!is_asked(a)) {
-        if (evaluates)
-            GPUR_TRY(await_evaluation(a));
-        else if (is_to_pull(a))
+        if (is_to_pull(a))
             GPUR_TRY(pull(a));
         a->is_at_block = 0;
         GPUR_TRY(gpur_prefix_error(take_step(a), "step %" PRId64, a->steps));
@@ -315,6 +277,8 @@ gpur_status gpur_actor_run(const gpur_actor_context *context, const gpur_actor_s
                .transport = transport,
                .counts = context->counts,
                .clock = gpur_clock_seconds()};
+    if (settings->actor == GPUR_APEX_EVALUATOR)
+        return gpur_actor_evaluate(context, settings, transport);
     const gpur_status status = act(&a);
     atomic_store(&context->counts->has_refused, status != GPUR_OK && a.runner.has_refused);
     close_actor(&a);
@@ -331,11 +295,20 @@ static gpur_status open_device(gpur_actor_resources *resources, int32_t threads)
     return gpur_device_open("cpu", &config, &resources->device);
 }
 
+gpur_status gpur_actor_read_run(const gpur_run_config *given, gpur_run_config *run, gpur_actor_context *context)
+{
+    GPUR_TRY(gpur_run_read_config(given, run));
+    GPUR_TRY(gpur_run_require_type(run, "Ape-X"));
+    context->type = run->type;
+    context->env_options = run->env_options;
+    return GPUR_OK;
+}
+
 gpur_status gpur_actor_check(gpur_actor_context *context, const gpur_apex_networks *networks,
                              const gpur_replay_config *replay, int32_t threads)
 {
     gpur_apex_networks *const n = &context->networks;
-    GPUR_REQUIRE(context->type && replay && networks, "type, replay and networks must not be NULL");
+    GPUR_REQUIRE(replay && networks, "replay and networks must not be NULL");
     GPUR_TRY(gpur_sized_read(n, sizeof *n, networks, "gpur_apex_networks"));
     GPUR_REQUIRE(n->acting, "networks.acting is NULL; an actor needs the network that chooses actions");
     GPUR_REQUIRE(n->critic || n->acting->head != GPUR_HEAD_TANH_ACTION,

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* An actor [Horgan et al. 2018, algorithm 1]: an environment, an action selector with a copy of the weights of its own,
- * and a packer of blocks. It is the same in a thread and in a process; a transport brings its blocks to the learner. */
+ * and a packer of blocks. It is the same in a thread and in a process; a transport brings its blocks to the learner.
+ * The actor that evaluates has other parts (evaluating_actor.c). */
 #pragma once
 
 #include "run/apex/policies.h"
+#include "run/env_runner.h"
 #include "run/apex/shared.h"
 #include "gpureplay/block.h"
 #include "replay/schema.h"
@@ -16,6 +18,7 @@ typedef struct gpur_actor_settings {
     uint64_t seed; /* of the run */
     int64_t pull_period, max_episode_steps;
     int32_t block_rows, compression, initial_priorities;
+    int32_t eval_envs; /* of the evaluator: environments in which it plays at the same time */
     int32_t waits; /* 1: a block that was handed over has been appended, or the transport waits until it is. Then the
                       actor takes the newest weights for the next one */
 } gpur_actor_settings;
@@ -23,8 +26,14 @@ typedef struct gpur_actor_settings {
 typedef struct gpur_actor_episode {
     double episode_return;
     int64_t length;
-    int64_t evaluation; /* the number of the evaluation that it belongs to; 0: none */
 } gpur_actor_episode;
+
+/* The result of an evaluation, by its number. */
+typedef struct gpur_actor_evaluation {
+    int64_t number, episodes, length;
+    int64_t cut; /* games that were cut off, see gpur_env_runner.cut */
+    double mean_return, return_deviation, seconds;
+} gpur_actor_evaluation;
 
 /* The actor's side of a transport: brings what the actor has made to the learner, with the number of its steps so far,
  * and weights to the actor. May wait. GPUR_INTERRUPTED ends the actor. */
@@ -35,6 +44,10 @@ typedef struct gpur_actor_transport {
     /* Gives the policies the newest weights if they have older ones: *is_newer becomes 1. Comes before the first step,
      * too, and then there must be some. */
     gpur_status (*pull)(void *context, const gpur_actor_policies *policies, int *is_newer);
+
+    /* Of the evaluator. Others may have NULL. */
+    gpur_status (*take_evaluation)(void *context, const gpur_actor_evaluation *evaluation);
+    int (*is_gone)(void *context); /* 1: the learner is gone. NULL: it outlives the actor */
 } gpur_actor_transport;
 
 /* What an actor acts with. */
@@ -47,6 +60,7 @@ typedef struct gpur_actor_context {
     const gpur_block_format *format;
     gpur_apex_networks networks;
     gpur_actor_counts *counts;
+    const gpur_shared *shared; /* of the evaluator, for its weights; others may have NULL */
 } gpur_actor_context;
 
 /* What an actor outside of the learner's threads opens for itself. */
@@ -56,6 +70,9 @@ typedef struct gpur_actor_resources {
     gpur_schema schema;
     gpur_replay_config replay;
 } gpur_actor_resources;
+
+/* Reads the settings of all runs, and sets the environment of `context`. */
+gpur_status gpur_actor_read_run(const gpur_run_config *given, gpur_run_config *run, gpur_actor_context *context);
 
 /* Reads the networks into `context`, and refuses what a caller must not leave out, and threads out of range, before
  * anything is opened. */
@@ -68,8 +85,20 @@ gpur_status gpur_actor_resources_open(gpur_actor_resources *resources, gpur_acto
                                       const gpur_replay_config *replay, int32_t threads);
 void gpur_actor_resources_close(gpur_actor_resources *resources);
 
-/* Acts until its counts say that it is asked to end; what it has packed is then taken away, too. The actor that
- * evaluates plays by one set of weights for as long as its counts have the number of an evaluation, and else waits. An
- * error of the environment has the step. */
+/* Acts until its counts say that it is asked to end; what it has packed is then taken away, too. An error of the
+ * environment has the step. */
 gpur_status gpur_actor_run(const gpur_actor_context *context, const gpur_actor_settings *settings,
                            const gpur_actor_transport *transport);
+
+/* What gpur_actor_run does for the actor that evaluates: it plays the evaluation whose number its counts have, and
+ * waits where they have none. */
+gpur_status gpur_actor_evaluate(const gpur_actor_context *context, const gpur_actor_settings *settings,
+                                const gpur_actor_transport *transport);
+
+/* The seed of an environment of an incarnation: `index` is the actor's number, or counts on from GPUR_APEX_EVALUATOR.
+ * The exploration has another one. */
+uint64_t gpur_actor_seed(const gpur_actor_settings *settings, int32_t index, int is_of_exploration);
+
+/* Makes an environment for a runner, with the limit of the settings. */
+gpur_status gpur_actor_make_env(const gpur_actor_context *context, const gpur_actor_settings *settings, uint64_t seed,
+                                gpur_env_runner *runner, gpur_env_info *info);

@@ -1,18 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /* The learner's side [Horgan et al. 2018, algorithm 2]: what the thread that advances does. */
-#include "run/apex/events.h"
+#include "run/apex/advance.h"
+
+#include "run/apex/evaluation.h"
 #include "run/apex/intake.h"
-#include "run/apex/supervisor.h"
 
 #include "base/clock.h"
 
 #include <inttypes.h>
-#include <math.h>
-#include <stdio.h>
-#include <string.h>
 
-enum { TRAIN_SLICE = 32 }; /* train steps between two looks at gpur_apex_stop */
-static const double POLL_SECONDS = 0.01;
+enum { TRAIN_SLICE = 32 }; /* train steps between two looks at gpur_run_stop */
 
 /* Limits of a call, as counts of the run. */
 typedef struct target {
@@ -87,7 +84,7 @@ static gpur_status train(gpur_apex *apex, int64_t steps, int *trained)
     if (status == GPUR_TOO_FEW)
         return GPUR_OK;
     GPUR_TRY(status);
-    add_seconds(apex, &apex->train_seconds, begin);
+    add_seconds(apex, &apex->core.stats.train_seconds, begin);
     gpur_mutex_lock(&apex->core.lock);
     apex->core.stats.train_steps += steps;
     gpur_limiter_count(&apex->limiter, 0, steps * apex->limiter.batch);
@@ -102,8 +99,8 @@ static void wait_for_rows(gpur_apex *apex, int is_limited, double *waited)
 {
     const double begin = gpur_clock_seconds();
     gpur_mutex_lock(&apex->core.lock);
-    if (apex->core.status == GPUR_OK && apex->queue.count == 0)
-        gpur_mutex_wait_for(&apex->core.lock, POLL_SECONDS);
+    if (apex->core.status == GPUR_OK && apex->core.events.count == 0)
+        gpur_mutex_wait_for(&apex->core.lock, GPUR_APEX_POLL_SECONDS);
     const double spent = gpur_clock_seconds() - begin;
     apex->learner_wait_seconds += spent;
     gpur_mutex_unlock(&apex->core.lock);
@@ -124,14 +121,6 @@ static int64_t choose_steps(gpur_apex *apex, const target *to, int can_sample, d
     return steps;
 }
 
-static gpur_status status_of(gpur_apex *apex)
-{
-    gpur_mutex_lock(&apex->core.lock);
-    const gpur_status status = apex->core.status;
-    gpur_mutex_unlock(&apex->core.lock);
-    return status == GPUR_OK ? GPUR_OK : gpur_fail(status, "%s", apex->core.error);
-}
-
 static int has_reached(gpur_apex *apex, const target *to)
 {
     gpur_mutex_lock(&apex->core.lock);
@@ -140,30 +129,102 @@ static int has_reached(gpur_apex *apex, const target *to)
     return has;
 }
 
-/* An evaluation that is due while another one is played comes after it. */
-static void evaluate_when_due(gpur_apex *apex)
+/* The gate. */
+
+/* It closes by itself with so many environment steps. */
+static void open_gate(gpur_apex *apex, gpur_apex_gate gate, int64_t most_steps)
 {
-    const int64_t period = apex->config.eval_period;
-    if (apex->config.eval_episodes == 0 || period == 0)
-        return;
     gpur_mutex_lock(&apex->core.lock);
-    const int64_t done = apex->core.stats.env_steps;
-    const int is_due = apex->next_evaluation > 0 && done >= apex->next_evaluation && !apex->evaluation.is_played;
-    if (is_due)
-        gpur_apex_ask_to_evaluate(apex, 1);
-    if (is_due || apex->next_evaluation == 0)
-        apex->next_evaluation = done + left_of(period, done);
+    apex->gate = gate;
+    apex->most_steps = most_steps;
+    gpur_intake_notify(apex);
     gpur_mutex_unlock(&apex->core.lock);
 }
+
+/* Between two calls nothing is appended: an append that has begun ends first. */
+static void close_gate(gpur_apex *apex)
+{
+    gpur_mutex_lock(&apex->core.lock);
+    apex->gate = GPUR_APEX_CLOSED;
+    gpur_mutex_notify_all(&apex->core.lock); /* a block that the caller brings must not wait for the limiter now */
+    while (apex->inserting > 0)
+        gpur_mutex_wait(&apex->core.lock);
+    gpur_mutex_unlock(&apex->core.lock);
+}
+
+/* Evaluations. */
+
+/* 1 if the run has passed a multiple of the period since the last one was begun. Under the lock. */
+static int is_due(const gpur_apex *apex)
+{
+    const gpur_run_config *const c = &apex->core.config;
+    const int64_t done = apex->core.stats.env_steps;
+    return c->eval_episodes > 0 && c->eval_period > 0 && !apex->has_lost_evaluator &&
+           done - done % c->eval_period > apex->evaluated_at;
+}
+
+static int check_due(gpur_apex *apex)
+{
+    gpur_mutex_lock(&apex->core.lock);
+    const int is = is_due(apex);
+    gpur_mutex_unlock(&apex->core.lock);
+    return is;
+}
+
+static gpur_status begin_evaluation(gpur_apex *apex)
+{
+    GPUR_TRY(gpur_apex_begin_evaluation(apex, apex->core.config.eval_episodes, 0, 0));
+    gpur_mutex_lock(&apex->core.lock);
+    apex->evaluated_at = apex->evaluation.event.env_steps;
+    gpur_mutex_unlock(&apex->core.lock);
+    return GPUR_OK;
+}
+
+/* The gate is closed while an evaluation is waited for. */
+static gpur_status await_with_closed_gate(gpur_apex *apex, int64_t most_steps)
+{
+    close_gate(apex);
+    const gpur_status status = gpur_apex_await_evaluation(apex);
+    open_gate(apex, GPUR_APEX_OPEN, most_steps);
+    return status;
+}
+
+/* Begins an evaluation that is due. If another one is still played, the run waits for it, so that none is left out. */
+static gpur_status evaluate_when_due(gpur_apex *apex, const target *to)
+{
+    gpur_apex_report_evaluation(apex);
+    if (!check_due(apex))
+        return GPUR_OK;
+    if (apex->evaluation.state == GPUR_EVALUATION_PLAYED)
+        GPUR_TRY(await_with_closed_gate(apex, to->env_steps));
+    gpur_apex_report_evaluation(apex);
+    if (gpur_run_is_stopping(&apex->core))
+        return GPUR_OK;
+    return begin_evaluation(apex);
+}
+
+/* Evaluations that are due, or are played, when the steps were taken. The gate is closed. */
+static gpur_status finish_evaluations(gpur_apex *apex)
+{
+    for (;;) {
+        GPUR_TRY(gpur_apex_await_evaluation(apex));
+        gpur_apex_report_evaluation(apex);
+        if (gpur_run_is_stopping(&apex->core) || !check_due(apex))
+            return GPUR_OK;
+        GPUR_TRY(begin_evaluation(apex));
+    }
+}
+
+/* The call. */
 
 static gpur_status work(gpur_apex *apex, const target *to)
 {
     double waited = 0.0;
     while (!has_reached(apex, to) && !gpur_run_is_stopping(&apex->core)) {
         int trained = 0;
-        evaluate_when_due(apex);
-        gpur_apex_deliver_events(apex);
-        GPUR_TRY(status_of(apex));
+        GPUR_TRY(evaluate_when_due(apex, to));
+        gpur_run_deliver_events(&apex->core);
+        GPUR_TRY(gpur_apex_check(apex));
         const int can_sample = gpur_replay_can_sample(apex->replay);
         const int64_t steps = choose_steps(apex, to, can_sample, &waited);
         if (steps > 0)
@@ -189,45 +250,28 @@ static gpur_status begin(gpur_apex *apex)
     return GPUR_OK;
 }
 
-/* It closes by itself with so many environment steps. */
-static void open_gate(gpur_apex *apex, int64_t most_steps)
+/* 1 if no actor runs that is to end. Under the lock. */
+static int have_all_ended(const gpur_apex *apex)
 {
-    gpur_mutex_lock(&apex->core.lock);
-    apex->is_open = 1;
-    apex->most_steps = most_steps;
-    gpur_intake_notify(apex);
-    gpur_mutex_unlock(&apex->core.lock);
+    const gpur_slot_table *const own = &apex->tables[GPUR_SLOT_OWN];
+    for (int32_t i = 0; i < own->count; i++)
+        if (own->slots[i]->is_running && !own->slots[i]->is_wanted)
+            return 0;
+    return 1;
 }
 
-/* Between two calls nothing is appended: an append that has begun ends first. */
-static void close_gate(gpur_apex *apex)
+/* Takes what actors still send that are to end. They end soon by themselves. */
+static gpur_status await_ends(gpur_apex *apex)
 {
-    gpur_mutex_lock(&apex->core.lock);
-    apex->is_open = 0;
-    gpur_mutex_notify_all(&apex->core.lock); /* a block that the caller brings must not wait for the limiter now */
-    while (apex->inserting > 0)
-        gpur_mutex_wait(&apex->core.lock);
-    gpur_mutex_unlock(&apex->core.lock);
-}
-
-/* A failure of the learner's side ends the run. Events that happened before are delivered. */
-static gpur_status end(gpur_apex *apex, gpur_status status)
-{
-    char error[GPUR_APEX_ERROR];
-    snprintf(error, sizeof error, "%s", gpur_last_error());
-    if (status != GPUR_OK) {
+    for (int is_done = 0; !is_done && !gpur_run_is_stopping(&apex->core);) {
+        gpur_run_deliver_events(&apex->core);
+        GPUR_TRY(gpur_apex_check(apex));
         gpur_mutex_lock(&apex->core.lock);
-        gpur_run_end(&apex->core, status, error);
+        is_done = have_all_ended(apex);
+        if (!is_done && apex->core.events.count == 0 && apex->core.status == GPUR_OK)
+            gpur_mutex_wait_for(&apex->core.lock, GPUR_APEX_POLL_SECONDS);
         gpur_mutex_unlock(&apex->core.lock);
-        gpur_apex_wake(apex);
     }
-    gpur_apex_deliver_events(apex);
-    if (status != GPUR_OK)
-        return gpur_fail(status, "%s", error);
-    if (atomic_exchange(&apex->core.stopping, 0))
-        return gpur_fail(GPUR_INTERRUPTED,
-                         "the run was stopped after %" PRId64 " environment steps and %" PRId64 " train steps",
-                         apex->core.stats.env_steps, apex->core.stats.train_steps);
     return GPUR_OK;
 }
 
@@ -236,91 +280,41 @@ static int64_t limit_of(int64_t done, int64_t more)
     return more > 0 && more <= INT64_MAX - done ? done + more : INT64_MAX;
 }
 
-gpur_status gpur_apex_advance(gpur_apex *apex, int64_t env_steps, int64_t train_steps)
+gpur_status gpur_apex_check_advance(gpur_run *core, int64_t env_steps, int64_t train_steps)
 {
-    GPUR_TRY(gpur_apex_check_open(apex));
-    GPUR_REQUIRE(env_steps >= 0 && train_steps >= 0 && (env_steps > 0 || train_steps > 0),
-                 "env_steps is %" PRId64 " and train_steps %" PRId64 "; they must be 0 or more, and one above 0",
-                 env_steps, train_steps);
-    const double started = gpur_clock_seconds();
-    gpur_mutex_lock(&apex->core.lock); /* an actor may be ending */
+    gpur_apex *const apex = gpur_apex_of(core);
+    gpur_mutex_lock(&core->lock); /* an actor may be ending */
     const int32_t actors = apex->actors;
-    const target to = {limit_of(apex->core.stats.env_steps, env_steps),
-                       limit_of(apex->core.stats.train_steps, train_steps)};
-    gpur_mutex_unlock(&apex->core.lock);
-    GPUR_REQUIRE(train_steps > 0 || actors > 0 || apex->has_remote_actors,
+    gpur_mutex_unlock(&core->lock);
+    GPUR_REQUIRE(env_steps == 0 || train_steps > 0 || actors > 0 || apex->has_remote_actors,
                  "env_steps is %" PRId64
                  ", train_steps 0, and the run has 0 actors and no folder and no remote actors, so "
                  "that no steps would come; give train_steps, or actors by gpur_apex_set_actors",
                  env_steps);
-    gpur_status status = begin(apex);
-    if (status == GPUR_OK) {
-        open_gate(apex, to.env_steps);
-        status = work(apex, &to);
-        close_gate(apex);
-        if (status == GPUR_OK)
-            status = gpur_learner_check_weights(apex->learner, NULL);
-    }
-    add_seconds(apex, &apex->core.stats.seconds, started);
-    return end(apex, status);
-}
-
-/* 1 if all actors have ended, and so has the last evaluation, unless no evaluator is left. Under the lock. */
-static int has_finished(gpur_apex *apex)
-{
-    gpur_slot *const evaluator = apex->evaluator;
-    evaluator->is_wanted &= apex->evaluation.is_played;
-    return apex->running == 0 && !evaluator->is_running && !evaluator->is_wanted;
-}
-
-/* An evaluation can be stopped. The ends of actors come soon by themselves. */
-static gpur_status await_ends(gpur_apex *apex, int32_t evaluates)
-{
-    for (int is_done = 0; !is_done && !(evaluates && gpur_run_is_stopping(&apex->core));) {
-        gpur_apex_deliver_events(apex);
-        GPUR_TRY(status_of(apex));
-        gpur_mutex_lock(&apex->core.lock);
-        is_done = has_finished(apex);
-        if (!is_done && apex->queue.count == 0 && apex->core.status == GPUR_OK)
-            gpur_mutex_wait_for(&apex->core.lock, POLL_SECONDS);
-        gpur_mutex_unlock(&apex->core.lock);
-    }
     return GPUR_OK;
 }
 
-/* Asks all actors to end. The supervisor would do so later; until then they would act on, since the limiter no longer
- * stops them. */
-static void begin_to_finish(gpur_apex *apex, int32_t evaluates)
+static gpur_status take_steps(gpur_apex *apex, const target *to)
 {
-    gpur_slot *const evaluator = apex->evaluator;
-    gpur_mutex_lock(&apex->core.lock);
-    apex->is_finishing = 1;
-    for (int32_t i = 0; i < apex->tables[GPUR_SLOT_OWN].count; i++)
-        atomic_store(&gpur_shared_counts(&apex->shared, i)->is_asked, 1);
-    evaluator->is_wanted = evaluates;
-    evaluator->early_deaths = evaluator->early_failures = 0; /* what was before does not count */
-    evaluator->next_start = 0.0;
-    gpur_apex_ask_to_evaluate(apex, evaluates);
-    gpur_mutex_unlock(&apex->core.lock);
-    gpur_apex_wake(apex);
+    GPUR_TRY(begin(apex));
+    open_gate(apex, GPUR_APEX_OPEN, to->env_steps);
+    gpur_status status = work(apex, to);
+    close_gate(apex);
+    if (status == GPUR_OK)
+        status = finish_evaluations(apex);
+    return status == GPUR_OK ? gpur_learner_check_weights(apex->learner, NULL) : status;
 }
 
-gpur_status gpur_apex_finish(gpur_apex *apex, int32_t evaluates)
+gpur_status gpur_apex_advance(gpur_run *core, int64_t env_steps, int64_t train_steps)
 {
-    GPUR_TRY(gpur_apex_check_open(apex));
-    GPUR_REQUIRE(evaluates == 0 || (evaluates == 1 && apex->config.eval_episodes > 0),
-                 "evaluates is %d and eval_episodes %" PRId64 "; the first must be 0, or 1 if the second is above 0",
-                 (int)evaluates, apex->config.eval_episodes);
-    GPUR_TRY(gpur_apex_set_actors(apex, 0));
-    gpur_status status = !evaluates ? GPUR_OK : apex->has_begun ? broadcast(apex) : begin(apex);
-    if (status == GPUR_OK) {
-        begin_to_finish(apex, evaluates);
-        open_gate(apex, INT64_MAX);
-        status = await_ends(apex, evaluates);
-        close_gate(apex);
-        gpur_mutex_lock(&apex->core.lock);
-        apex->is_finishing = 0;
-        gpur_mutex_unlock(&apex->core.lock);
-    }
-    return end(apex, status);
+    gpur_apex *const apex = gpur_apex_of(core);
+    gpur_mutex_lock(&core->lock);
+    const target to = {limit_of(core->stats.env_steps, env_steps), limit_of(core->stats.train_steps, train_steps)};
+    gpur_mutex_unlock(&core->lock);
+    if (env_steps > 0 || train_steps > 0)
+        return take_steps(apex, &to);
+    open_gate(apex, GPUR_APEX_LETS_END, INT64_MAX);
+    const gpur_status status = await_ends(apex);
+    close_gate(apex);
+    return status;
 }

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* The public run: create, destroy, stop, statistics. */
+/* Creates and destroys runs of Ape-X, reads their statistics, and changes their numbers of actors. */
 #include "base/clock.h"
-#include "base/sized.h"
 #include "learn/learner.h"
 #include "replay/view.h"
+#include "run/apex/advance.h"
+#include "run/apex/evaluation.h"
 #include "run/apex/events.h"
 #include "run/apex/settings.h"
+#include "run/apex/state.h"
 #include "run/apex/supervisor.h"
+#include "run/fast_dqn/learner_work.h"
 #include "run/apex/transport/connection.h"
 
 #include <inttypes.h>
@@ -55,15 +58,17 @@ static gpur_apex_networks networks_of(const gpur_learner *learner)
                                 .critic = learner->network_count > 1 ? networks[1].config : NULL};
 }
 
-/* Policies on the learner's device, to which its weights are copied. */
+/* Policies on the learner's device, to which its weights are copied: for actors, and for the evaluator. */
 static gpur_status open_policies(gpur_apex *apex)
 {
     gpur_policy_config config;
     GPUR_TRY(gpur_policy_config_init(&config, sizeof config));
     config.max_batch = 1;
     config.math = apex->learner->math;
-    return gpur_actor_policies_open(&apex->policies, apex->learner->device, gpur_replay_schema(apex->replay),
-                                    &apex->networks, apex->config.initial_priorities, &config);
+    GPUR_TRY(gpur_actor_policies_open(&apex->policies, apex->learner->device, gpur_replay_schema(apex->replay),
+                                      &apex->networks, apex->config.initial_priorities, &config));
+    config.network = *apex->networks.acting;
+    return gpur_acting_policy_open(apex->learner->device, gpur_replay_schema(apex->replay), &config, &apex->evaluated);
 }
 
 static gpur_status open_weights(gpur_apex *apex)
@@ -76,71 +81,144 @@ static gpur_status open_weights(gpur_apex *apex)
     return gpur_shared_create(&apex->shared, bytes);
 }
 
-static gpur_status build(gpur_apex *apex, const gpur_env_type *type, const gpur_apex_config *config)
+static double seconds_of(const _Atomic int64_t *nanoseconds)
 {
+    return 1e-9 * (double)atomic_load(nanoseconds);
+}
+
+/* Adds the counters that actors keep in shared memory: copies of weights, and times. */
+static void add_counts(const gpur_apex *apex, gpur_run_stats *stats)
+{
+    for (int32_t i = 0; i < apex->tables[GPUR_SLOT_OWN].count; i++) {
+        const gpur_actor_counts *const c = gpur_shared_counts(&apex->shared, i);
+        stats->apex.pulled += atomic_load(&c->pulls);
+        stats->env_seconds += seconds_of(&c->env_nanoseconds);
+        stats->apex.actor_infer_seconds += seconds_of(&c->infer_nanoseconds);
+        stats->apex.actor_wait_seconds += seconds_of(&c->wait_nanoseconds);
+        stats->apex.actor_seconds += seconds_of(&c->nanoseconds); /* last, so that it is no less than the parts */
+    }
+}
+
+/* Remote actors whose blocks the caller brings, heard from in the last minute. */
+static int64_t count_heard(const gpur_apex *apex)
+{
+    const gpur_slot_table *const table = &apex->tables[GPUR_SLOT_CALLER];
+    const double since = gpur_clock_seconds() - 60.0;
+    int64_t heard = 0;
+    for (int32_t i = 0; i < table->count; i++)
+        heard += table->slots[i]->heard > 0.0 && table->slots[i]->heard > since;
+    return heard;
+}
+
+/* Under the lock. */
+static void fill_stats(gpur_run *core, gpur_run_stats *stats)
+{
+    const gpur_apex *const apex = gpur_apex_of(core);
+    const gpur_apex_counts *const c = &apex->counts;
+    const int is_evaluating = apex->evaluation.state == GPUR_EVALUATION_PLAYED;
+    stats->eval_episode =
+        is_evaluating ? atomic_load(&gpur_shared_counts(&apex->shared, GPUR_APEX_EVALUATOR)->eval_episode) : 0;
+    stats->apex = (gpur_apex_stats){
+        .learned = stats->train_steps * apex->limiter.batch,
+        .blocks = c->blocks,
+        .rows = c->rows,
+        .inserted = apex->limiter.inserted,
+        .bytes = c->bytes,
+        .refused_blocks = c->refused_blocks,
+        .lost_blocks = c->lost_blocks,
+        .lost_rows = c->lost_rows,
+        .starts = c->starts,
+        .deaths = c->deaths,
+        .actors = apex->running + count_heard(apex),
+        .broadcasts = c->broadcasts,
+        .pulled = c->pulled,
+        .trims = c->trims,
+        .limiter_timeouts = c->limiter_timeouts,
+        .broadcast_seconds = apex->broadcast_seconds,
+        .receive_seconds = apex->receive_seconds,
+        .learner_wait_seconds = apex->learner_wait_seconds,
+        .weights_age = gpur_recent_median(&apex->ages),
+    };
+    add_counts(apex, stats);
+}
+
+static double loss(gpur_run *core)
+{
+    return gpur_learner_newest_loss(core->learner);
+}
+
+static void destroy(gpur_run *core)
+{
+    gpur_apex *const apex = gpur_apex_of(core);
+    gpur_supervisor_close(apex);
+    gpur_shared_close(&apex->shared);
+    gpur_actor_policies_close(&apex->policies);
+    gpur_policy_destroy(apex->evaluated);
+    gpur_block_format_destroy(apex->format);
+    gpur_apex_free_config(apex);
+    gpur_mutex_close(&apex->set_lock);
+    gpur_run_close(core);
+    free(apex->weights);
+    free(apex);
+}
+
+static const gpur_run_system run_system = {.has_free_learner = 1,
+                                           .check_advance = gpur_apex_check_advance,
+                                           .advance = gpur_apex_advance,
+                                           .evaluate = gpur_apex_evaluate,
+                                           .save = gpur_apex_save,
+                                           .load = gpur_apex_load,
+                                           .fill_stats = fill_stats,
+                                           .loss = loss,
+                                           .destroy = destroy};
+
+static gpur_status build(gpur_apex *apex, const gpur_run_config *run, const gpur_apex_config *config)
+{
+    GPUR_TRY(gpur_run_open(&apex->core, &run_system, run));
     GPUR_TRY(gpur_mutex_open(&apex->set_lock, "a run of Ape-X"));
-    GPUR_TRY(gpur_apex_configure(apex, type, config));
+    GPUR_TRY(gpur_apex_configure(apex, config));
     GPUR_TRY(open_format(apex));
     GPUR_TRY(open_weights(apex));
     apex->base_steps = gpur_learner_steps_enqueued(apex->learner);
     return gpur_supervisor_open(apex);
 }
 
-static gpur_status check_handles(const gpur_learner *learner, const gpur_env_type *type, gpur_apex **out)
+gpur_status gpur_apex_create(gpur_learner *learner, const gpur_run_config *run, const gpur_apex_config *config,
+                             gpur_run **out)
 {
-    GPUR_REQUIRE(out, "apex, which gets the handle, is NULL");
+    GPUR_REQUIRE(out, "handle, which gets the run, is NULL");
     *out = NULL;
-    GPUR_REQUIRE(learner && type, "learner and type must not be NULL");
+    GPUR_REQUIRE(learner, "learner is NULL");
     GPUR_REQUIRE(learner->step, "gpur_apex_create needs a learner of a replay, of DQN or of DPG; this is %s",
                  learner->algorithm->name);
-    return GPUR_OK;
-}
-
-gpur_status gpur_apex_create(gpur_learner *learner, const gpur_env_type *type, const gpur_apex_config *config,
-                             gpur_apex **out)
-{
-    GPUR_TRY(check_handles(learner, type, out));
     gpur_apex *const apex = calloc(1, sizeof *apex);
     if (!apex)
         return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for a run of %zu bytes", sizeof *apex);
-    apex->learner = learner;
+    apex->learner = apex->core.learner = learner;
     apex->networks = networks_of(learner);
     apex->replay = learner->replay;
     apex->wake = apex->shared.fd = -1;
-    const gpur_status status = build(apex, type, config);
+    const gpur_status status = build(apex, run, config);
     if (status != GPUR_OK) {
-        gpur_apex_destroy(apex);
+        destroy(&apex->core);
         return status;
     }
-    *out = apex;
+    *out = &apex->core;
     return GPUR_OK;
 }
 
-void gpur_apex_destroy(gpur_apex *apex)
+gpur_status gpur_apex_find(gpur_run *run, gpur_apex **apex)
 {
-    if (!apex)
-        return;
-    gpur_supervisor_close(apex);
-    gpur_shared_close(&apex->shared);
-    gpur_actor_policies_close(&apex->policies);
-    gpur_block_format_destroy(apex->format);
-    gpur_apex_free_config(apex);
-    gpur_mutex_close(&apex->set_lock);
-    gpur_run_close(&apex->core);
-    free(apex->queue.entries);
-    free(apex->weights);
-    free(apex);
+    GPUR_REQUIRE(run, "run is NULL");
+    GPUR_REQUIRE(run->system == &run_system, "the run is not one of gpur_apex_create");
+    *apex = gpur_apex_of(run);
+    return GPUR_OK;
 }
 
-void gpur_apex_stop(gpur_apex *apex)
+gpur_status gpur_apex_set_actors(gpur_run *run, int32_t actors)
 {
-    if (apex)
-        gpur_run_stop(&apex->core);
-}
-
-gpur_status gpur_apex_set_actors(gpur_apex *apex, int32_t actors)
-{
-    GPUR_REQUIRE(apex, "apex is NULL");
+    gpur_apex *apex = NULL;
+    GPUR_TRY(gpur_apex_find(run, &apex));
     GPUR_REQUIRE(actors >= 0 && actors <= GPUR_APEX_MAX_ACTORS, "actors is %d; it must be 0 to %d", (int)actors,
                  GPUR_APEX_MAX_ACTORS);
     gpur_mutex_lock(&apex->set_lock);
@@ -158,88 +236,14 @@ static const gpur_slot *own_slot(const gpur_apex *apex, int32_t actor)
     return actor >= 0 && actor < table->count ? table->slots[actor] : NULL;
 }
 
-int64_t gpur_apex_actor_process(gpur_apex *apex, int32_t actor)
+int64_t gpur_apex_actor_process(gpur_run *run, int32_t actor)
 {
-    if (!apex)
+    gpur_apex *apex = NULL;
+    if (gpur_apex_find(run, &apex) != GPUR_OK)
         return -1;
     gpur_mutex_lock(&apex->core.lock);
     const gpur_slot *const slot = own_slot(apex, actor);
     const int64_t process = slot ? slot->process : -1;
     gpur_mutex_unlock(&apex->core.lock);
     return process;
-}
-
-static double seconds_of(const _Atomic int64_t *nanoseconds)
-{
-    return 1e-9 * (double)atomic_load(nanoseconds);
-}
-
-/* Adds the counters that actors keep in shared memory: copies of weights of all actors, times of all but the
- * evaluator. Under the lock. */
-static void add_counts(const gpur_apex *apex, gpur_apex_stats *stats)
-{
-    stats->pulled += atomic_load(&gpur_shared_counts(&apex->shared, GPUR_APEX_EVALUATOR)->pulls);
-    for (int32_t i = 0; i < apex->tables[GPUR_SLOT_OWN].count; i++) {
-        const gpur_actor_counts *const c = gpur_shared_counts(&apex->shared, i);
-        stats->pulled += atomic_load(&c->pulls);
-        stats->actor_env_seconds += seconds_of(&c->env_nanoseconds);
-        stats->actor_infer_seconds += seconds_of(&c->infer_nanoseconds);
-        stats->actor_wait_seconds += seconds_of(&c->wait_nanoseconds);
-        stats->actor_seconds += seconds_of(&c->nanoseconds); /* last, so that it is no less than the parts */
-    }
-}
-
-/* Remote actors whose blocks the caller brings, heard from in the last minute. */
-static int64_t count_heard(const gpur_apex *apex)
-{
-    const gpur_slot_table *const table = &apex->tables[GPUR_SLOT_CALLER];
-    const double since = gpur_clock_seconds() - 60.0;
-    int64_t heard = 0;
-    for (int32_t i = 0; i < table->count; i++)
-        heard += table->slots[i]->heard > 0.0 && table->slots[i]->heard > since;
-    return heard;
-}
-
-static gpur_apex_stats read_stats(const gpur_apex *apex)
-{
-    const gpur_apex_counts *const c = &apex->counts;
-    return (gpur_apex_stats){
-        .env_steps = apex->core.stats.env_steps,
-        .episodes = apex->core.stats.episodes,
-        .train_steps = apex->core.stats.train_steps,
-        .learned = apex->core.stats.train_steps * apex->limiter.batch,
-        .blocks = c->blocks,
-        .rows = c->rows,
-        .inserted = apex->limiter.inserted,
-        .bytes = c->bytes,
-        .refused_blocks = c->refused_blocks,
-        .lost_blocks = c->lost_blocks,
-        .lost_rows = c->lost_rows,
-        .starts = c->starts,
-        .deaths = c->deaths,
-        .actors = apex->running + count_heard(apex),
-        .broadcasts = c->broadcasts,
-        .pulled = c->pulled,
-        .trims = c->trims,
-        .eval_episode = apex->evaluation.is_played ? apex->evaluation.episodes + 1 : 0,
-        .limiter_timeouts = c->limiter_timeouts,
-        .recent_return = gpur_run_recent_return(&apex->core),
-        .evaluated_return = apex->core.stats.evaluated_return,
-        .seconds = apex->core.stats.seconds,
-        .train_seconds = apex->train_seconds,
-        .broadcast_seconds = apex->broadcast_seconds,
-        .receive_seconds = apex->receive_seconds,
-        .learner_wait_seconds = apex->learner_wait_seconds,
-        .weights_age = gpur_recent_median(&apex->ages),
-    };
-}
-
-gpur_status gpur_apex_get_stats(gpur_apex *apex, gpur_apex_stats *stats)
-{
-    GPUR_REQUIRE(apex && stats, "apex and stats must not be NULL");
-    gpur_mutex_lock(&apex->core.lock);
-    gpur_apex_stats known = read_stats(apex);
-    add_counts(apex, &known);
-    gpur_mutex_unlock(&apex->core.lock);
-    return gpur_sized_write(stats, &known, sizeof known, "gpur_apex_stats");
 }

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* How a run of Ape-X that has ended is refused, and how its supervisor is woken. */
+/* How the supervisor of a run of Ape-X is woken, and the error found that has ended it. */
 #include "run/apex/handle.h"
 
 #include <unistd.h>
 
-gpur_status gpur_apex_check_open(gpur_apex *apex)
+gpur_status gpur_apex_check(gpur_apex *apex)
 {
-    GPUR_REQUIRE(apex, "apex is NULL");
-    return gpur_run_check_open(&apex->core);
+    gpur_mutex_lock(&apex->core.lock);
+    const gpur_status status = apex->core.status;
+    gpur_mutex_unlock(&apex->core.lock);
+    return status == GPUR_OK ? GPUR_OK : gpur_fail(status, "%s", apex->core.error);
 }
 
 void gpur_apex_wake(gpur_apex *apex)

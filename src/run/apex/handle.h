@@ -17,30 +17,34 @@
 
 enum { GPUR_APEX_RECENT = 100, GPUR_APEX_ERROR = 512 };
 
+static const double GPUR_APEX_POLL_SECONDS = 0.01; /* between two looks of the thread that advances */
+
 /* The last so many values, whose median is reported. */
 typedef struct gpur_recent {
     double values[GPUR_APEX_RECENT];
     int64_t count; /* ever added */
 } gpur_recent;
 
-/* An event that has not been delivered yet. */
-typedef struct gpur_apex_entry {
-    gpur_apex_event event;
-    char error[GPUR_APEX_ERROR];
-} gpur_apex_entry;
+/* What may come in. */
+typedef enum gpur_apex_gate {
+    GPUR_APEX_CLOSED,  /* nothing, but results of evaluations: all else waits */
+    GPUR_APEX_OPEN,    /* all, until the run has most_steps */
+    GPUR_APEX_LETS_END /* what own actors send that are to end, whatever the limiter says */
+} gpur_apex_gate;
 
-typedef struct gpur_apex_queue {
-    gpur_apex_entry *entries; /* (count) */
-    int64_t count, room;
-} gpur_apex_queue;
+typedef enum gpur_apex_evaluation_state {
+    GPUR_EVALUATION_NONE,
+    GPUR_EVALUATION_PLAYED, /* the evaluator is to play it */
+    GPUR_EVALUATION_ENDED,  /* its result has come, and was not reported yet */
+    GPUR_EVALUATION_MISSING /* the evaluator was given up */
+} gpur_apex_evaluation_state;
 
-/* The evaluation that was asked for last. */
+/* The last evaluation. */
 typedef struct gpur_apex_evaluation {
-    int32_t is_played;              /* 1: some of its episodes are missing */
-    int64_t number;                 /* counts up from 1 */
-    int64_t env_steps, train_steps; /* of the run when it was asked for */
-    int64_t episodes, length;       /* so far, and their steps */
-    double sum, squares;            /* of their returns */
+    gpur_apex_evaluation_state state;
+    int32_t is_alone; /* 1: of gpur_run_evaluate, so that an error of the evaluator does not end the run */
+    int64_t number;   /* counts up from 1 */
+    gpur_run_event event;
 } gpur_apex_evaluation;
 
 /* Counters that a saved run goes on from, beside those of all runs. */
@@ -65,6 +69,7 @@ struct gpur_apex {
     gpur_run core;           /* its lock protects what is said below, and of slots what they say */
     gpur_apex_config config; /* pointers are to memory of the run */
     gpur_learner *learner;   /* of DQN or of DPG */
+    gpur_policy *evaluated;  /* has the weights of the last evaluation; NULL: there are none */
     gpur_apex_networks networks;
     gpur_replay *replay;
     char **command; /* NULL: threads */
@@ -86,28 +91,37 @@ struct gpur_apex {
 
     /* Under the lock. */
     gpur_slot_table tables[GPUR_SLOT_ORIGINS];
-    gpur_slot *evaluator;                /* an own actor */
-    int32_t actors;                      /* wanted, without the evaluator */
-    int32_t running;                     /* likewise */
-    int has_begun, is_open, is_quitting; /* open: advancing. Else all that comes waits */
-    int64_t most_steps;                  /* environment steps with which the gate closes by itself */
-    int is_finishing;                    /* 1: the limiter lets all rows in */
-    gpur_waiting_block *waiting;         /* list of blocks, in the order in which they came */
-    int32_t inserting;                   /* threads that are appending now */
+    gpur_slot *evaluator; /* an own actor, wanted from the first evaluation on */
+    int32_t actors;       /* wanted, without the evaluator */
+    int32_t running;      /* likewise */
+    int has_begun, is_quitting;
+    gpur_apex_gate gate;
+    int64_t most_steps;          /* environment steps with which the gate closes by itself */
+    gpur_waiting_block *waiting; /* list of blocks, in the order in which they came */
+    int32_t inserting;           /* threads that are appending now */
     gpur_limiter limiter;
     gpur_apex_counts counts;
     gpur_recent ages; /* of the weights of the last blocks */
     gpur_apex_evaluation evaluation;
-    int64_t next_evaluation; /* environment steps of the run when it is due; 0: not known yet */
-    int64_t base_steps;      /* train steps of the learner before those that are counted */
-    double train_seconds, broadcast_seconds, receive_seconds, learner_wait_seconds;
-    gpur_apex_queue queue;
+    int has_lost_evaluator; /* 1: it died, and `restarts` is 0 */
+    int64_t evaluated_at;   /* environment steps when the last evaluation beside the training was begun */
+    int64_t base_steps;     /* train steps of the learner before those that are counted */
+    double broadcast_seconds, receive_seconds, learner_wait_seconds;
 
     gpur_mutex set_lock; /* one call of gpur_apex_set_actors at a time */
 };
 
-/* Refuses NULL, and a run that has ended. */
-gpur_status gpur_apex_check_open(gpur_apex *apex);
+/* The Ape-X of a run that is one. */
+static inline gpur_apex *gpur_apex_of(gpur_run *run)
+{
+    return (gpur_apex *)(void *)run;
+}
+
+/* Finds it. Refuses NULL, and a run of another system. */
+gpur_status gpur_apex_find(gpur_run *run, gpur_apex **apex);
+
+/* The error that has ended the run. Takes the lock. */
+gpur_status gpur_apex_check(gpur_apex *apex);
 
 /* Wakes the supervisor's thread. */
 void gpur_apex_wake(gpur_apex *apex);

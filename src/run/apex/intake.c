@@ -11,13 +11,18 @@
 /* A caller who brings a block waits so long for the run to be open, and is then asked to call again. */
 static const double CALLER_WAIT_SECONDS = 0.1;
 
+/* 1 if the actor is to end, and the run waits for that alone. Under the lock. */
+static int is_let_end(const gpur_slot *slot)
+{
+    return slot->apex->gate == GPUR_APEX_LETS_END && slot->origin == GPUR_SLOT_OWN && !slot->is_wanted;
+}
+
 /* Under the lock. The steps that are counted close the gate, since the thread that advances may look at them much
- * later. While gpur_apex_finish runs, nothing is taken of remote actors. */
+ * later. */
 static int is_open(const gpur_slot *slot)
 {
     const gpur_apex *const apex = slot->apex;
-    return apex->is_open && apex->core.stats.env_steps < apex->most_steps &&
-           !(slot->origin != GPUR_SLOT_OWN && apex->is_finishing);
+    return is_let_end(slot) || (apex->gate == GPUR_APEX_OPEN && apex->core.stats.env_steps < apex->most_steps);
 }
 
 /* Under the lock. */
@@ -66,12 +71,12 @@ static void leave_line(gpur_intake_block *block)
     block->is_in_line = 0;
 }
 
-/* The last block of an actor that is gone waits neither for the limiter nor for others: so the end of the actor is
- * known at once, and the limiter counts the rows all the same. */
+/* The last block of an actor that is gone, or is let end, waits neither for the limiter nor for others: so the end of
+ * the actor is known at once, and the limiter counts the rows all the same. */
 static int may_insert(const gpur_apex *apex, const gpur_waiting_block *block)
 {
-    return block->slot->has_ended ||
-           (apex->waiting == block && (apex->is_finishing || gpur_limiter_may_insert(&apex->limiter, block->rows)));
+    return block->slot->has_ended || is_let_end(block->slot) ||
+           (apex->waiting == block && gpur_limiter_may_insert(&apex->limiter, block->rows));
 }
 
 void gpur_intake_notify(gpur_apex *apex)
@@ -127,8 +132,7 @@ static gpur_status look_at_line(gpur_intake_block *block)
 static void add_steps(gpur_slot *slot, int64_t more)
 {
     slot->steps += more;
-    if (!gpur_slot_evaluates(slot))
-        slot->apex->core.stats.env_steps += more;
+    slot->apex->core.stats.env_steps += more;
 }
 
 /* Environment steps as the actor reports them; returns how many are new. Under the lock. */
@@ -329,7 +333,6 @@ gpur_status gpur_intake_try_insert(gpur_intake_block *block)
 static void add_episode(gpur_slot *slot, const gpur_actor_episode *episode, int64_t steps)
 {
     count_steps(slot, steps);
-    slot->has_sent |= gpur_slot_evaluates(slot);
     gpur_apex_add_episode(slot, episode);
 }
 
@@ -359,6 +362,7 @@ gpur_status gpur_intake_try_episode(gpur_slot *slot, const gpur_actor_episode *e
 void gpur_intake_take_end(gpur_slot *slot, int64_t steps)
 {
     gpur_mutex_lock(&slot->apex->core.lock);
-    count_steps(slot, steps);
+    if (!gpur_slot_evaluates(slot))
+        count_steps(slot, steps);
     gpur_mutex_unlock(&slot->apex->core.lock);
 }

@@ -4,6 +4,7 @@
 #include "run/apex/action_selector.h"
 
 #include "base/sized.h"
+#include "run/presets.h"
 #include "run/spaces.h"
 
 #include <string.h>
@@ -16,6 +17,7 @@ typedef struct preset {
     gpur_replay_config replay;
     gpur_dqn_config learner; /* of Ape-X DQN */
     gpur_dpg_config dpg;     /* of Ape-X DPG */
+    gpur_run_config run;
     gpur_apex_config apex;
 } preset;
 
@@ -85,25 +87,25 @@ static gpur_status set_apex_dqn_small(preset *p, const gpur_obs_kind *kind)
     p->apex.samples_per_insert = (double)p->learner.batch_size / 4.0;
     p->apex.rows_under_way =
         gpur_apex_rows_under_way(p->apex.samples_per_insert, p->learner.batch_size, p->learner.target_period);
-    p->apex.eval_period = 50000;
+    p->run.eval_period = 50000;
     return GPUR_OK;
 }
 
-/* The defaults are the constants of Horgan et al. 2018; evaluations are those of the other presets. */
-static gpur_status set_apex(gpur_apex_config *apex)
+/* The defaults are the constants of Horgan et al. 2018; evaluations are those of the other presets, by the epsilon of
+ * its appendix B: 0.4^7. */
+static gpur_status set_apex(preset *p)
 {
-    gpur_apex_config paper;
+    gpur_apex_config paper, *const apex = &p->apex;
+    gpur_run_config all;
     GPUR_TRY(gpur_apex_config_init(&paper, sizeof paper));
     paper.actors = apex->actors;
     paper.remote_actors = apex->remote_actors;
-    paper.processes = apex->processes;
     paper.command = apex->command;
-    paper.seed = apex->seed;
     paper.folder = apex->folder;
-    paper.on_event = apex->on_event;
-    paper.user = apex->user;
-    paper.eval_episodes = 30;
     *apex = paper;
+    GPUR_TRY(gpur_run_config_init(&all, sizeof all));
+    p->run.eval_period = all.eval_period, p->run.eval_episodes = all.eval_episodes;
+    p->run.eval_epsilon = 0.0016384f;
     return GPUR_OK;
 }
 
@@ -127,7 +129,7 @@ static gpur_status set_dqn_system(preset *p)
 {
     const gpur_obs_kind kind = gpur_obs_kind_of(&p->info.obs);
     GPUR_TRY(gpur_preset_check_env(p->name, p->env_name, &p->info));
-    GPUR_TRY(set_apex(&p->apex));
+    GPUR_TRY(set_apex(p));
     p->learner.returns.cache_size = 0;
     GPUR_TRY(strcmp(p->name, "apex-dqn") == 0 ? set_apex_dqn(p, &kind) : set_apex_dqn_small(p, &kind));
     p->learner.network.num_actions = p->info.action.num_actions;
@@ -182,7 +184,7 @@ static void set_apex_dpg_small(preset *p)
     p->apex.samples_per_insert = (double)p->dpg.batch_size; /* a train step an environment step */
     p->apex.rows_under_way =
         gpur_apex_rows_under_way(p->apex.samples_per_insert, p->dpg.batch_size, p->dpg.target_period);
-    p->apex.eval_period = 20000;
+    p->run.eval_period = 20000;
 }
 
 static gpur_status set_dpg_system(preset *p)
@@ -190,7 +192,7 @@ static gpur_status set_dpg_system(preset *p)
     gpur_obs_kind kind = gpur_obs_kind_of(&p->info.obs);
     GPUR_REQUIRE(p->info.obs.dtype == GPUR_FLOAT32, "%s: the dtype of its observations is %d; it must be GPUR_FLOAT32",
                  p->env_name, (int)p->info.obs.dtype);
-    GPUR_TRY(set_apex(&p->apex));
+    GPUR_TRY(set_apex(p));
     GPUR_TRY(set_dpg(&p->dpg));
     p->dpg.math = gpur_preset_math(p->name);
     p->dpg.actor.num_actions = (int32_t)gpur_min(gpur_space_numbers(&p->info.action), INT32_MAX);
@@ -207,9 +209,12 @@ static gpur_status set_dpg_system(preset *p)
     return GPUR_OK;
 }
 
-/* Reads the caller's configs of both, into copies that have every member of this version. */
-static gpur_status read_configs(preset *p, const gpur_replay_config *replay, const gpur_apex_config *apex)
+/* Reads the caller's configs, into copies that have every member of this version. */
+static gpur_status read_configs(preset *p, const gpur_run_config *run, const gpur_replay_config *replay,
+                                const gpur_apex_config *apex)
 {
+    GPUR_TRY(gpur_run_read_config(run, &p->run));
+    GPUR_TRY(gpur_run_require_type(&p->run, "Ape-X"));
     GPUR_TRY(gpur_replay_config_init(&p->replay, sizeof p->replay));
     GPUR_TRY(gpur_apex_config_init(&p->apex, sizeof p->apex));
     GPUR_TRY(gpur_sized_read(&p->replay, sizeof p->replay, replay, "gpur_replay_config"));
@@ -219,22 +224,14 @@ static gpur_status read_configs(preset *p, const gpur_replay_config *replay, con
 }
 
 /* Gives the caller what was not refused. */
-static gpur_status write_configs(preset *p, const char *options, gpur_field *fields, gpur_replay_config *replay,
+static gpur_status write_configs(preset *p, gpur_run_config *run, gpur_field *fields, gpur_replay_config *replay,
                                  gpur_apex_config *apex)
 {
-    p->apex.env_options = options;
     p->replay.fields = fields;
     memcpy(fields, p->fields, sizeof p->fields);
+    GPUR_TRY(gpur_sized_write(run, &p->run, sizeof p->run, "gpur_run_config"));
     GPUR_TRY(gpur_sized_write(replay, &p->replay, sizeof p->replay, "gpur_replay_config"));
     return gpur_sized_write(apex, &p->apex, sizeof p->apex, "gpur_apex_config");
-}
-
-static gpur_status find_env(preset *p, const char *name, const gpur_env_type *type, const char *options)
-{
-    p->name = name;
-    p->env_name = type->name;
-    p->info.size = sizeof p->info;
-    return gpur_env_get_info(type, options, &p->info);
 }
 
 static gpur_status set_dqn_config(preset *p, gpur_dqn_config *dqn)
@@ -257,20 +254,18 @@ static gpur_status set_dpg_config(preset *p, gpur_dpg_config *dpg)
     return gpur_sized_write(dpg, &p->dpg, sizeof p->dpg, "gpur_dpg_config");
 }
 
-gpur_status gpur_apex_preset(const char *name, const gpur_env_type *type, const char *options,
-                             gpur_field fields[GPUR_APEX_FIELDS], gpur_replay_config *replay, gpur_dqn_config *dqn,
-                             gpur_dpg_config *dpg, gpur_apex_config *apex)
+gpur_status gpur_apex_preset(const char *name, gpur_run_config *run, gpur_field fields[GPUR_APEX_FIELDS],
+                             gpur_replay_config *replay, gpur_dqn_config *dqn, gpur_dpg_config *dpg,
+                             gpur_apex_config *apex)
 {
-    preset p = {0};
-    GPUR_REQUIRE(name && type && options && fields && replay && apex,
-                 "an argument is NULL; none but dqn or dpg may be");
+    preset p = {.name = name};
+    GPUR_REQUIRE(name && run && fields && replay && apex, "an argument is NULL; none but dqn or dpg may be");
     const int is_dqn = strcmp(name, "apex-dqn") == 0 || strcmp(name, "apex-dqn-small") == 0;
     const int is_dpg = strcmp(name, "apex-dpg") == 0 || strcmp(name, "apex-dpg-small") == 0;
-    GPUR_REQUIRE(is_dqn || is_dpg,
-                 "preset is \"%s\"; it must be \"apex-dqn\", \"apex-dqn-small\", \"apex-dpg\" or \"apex-dpg-small\"",
-                 name);
-    GPUR_TRY(find_env(&p, name, type, options));
-    GPUR_TRY(read_configs(&p, replay, apex));
+    if (!is_dqn && !is_dpg)
+        return gpur_preset_refuse(name, GPUR_PRESET_APEX_DQN, GPUR_PRESET_APEX_DPG);
+    GPUR_TRY(read_configs(&p, run, replay, apex));
+    GPUR_TRY(gpur_preset_ask_env(&p.run, &p.info, &p.env_name));
     GPUR_TRY(is_dqn ? set_dqn_config(&p, dqn) : set_dpg_config(&p, dpg));
-    return write_configs(&p, options, fields, replay, apex);
+    return write_configs(&p, run, fields, replay, apex);
 }

@@ -30,8 +30,6 @@ static const gpur_apex_config defaults = {
     .broadcast_period = 10,
     .trim_period = 100,
     .limiter_timeout = 10.0,
-    .eval_period = 250000,
-    .eval_epsilon = 0.0016384f,
     .restarts = 1,
     .sigma = 0.3f,
 };
@@ -74,25 +72,27 @@ int32_t gpur_apex_block_rows(const gpur_apex_config *c, int32_t actors)
     return is_limited ? (int32_t)gpur_min(gpur_max(share, 1), c->block_rows) : c->block_rows;
 }
 
-gpur_actor_settings gpur_apex_actor_settings(const gpur_apex_config *c, int has_vectors, int32_t actor,
-                                             int64_t incarnation)
+gpur_actor_settings gpur_apex_actor_settings(const gpur_run_config *run, const gpur_apex_config *c, int has_vectors,
+                                             int32_t actor, int64_t incarnation)
 {
     return (gpur_actor_settings){.actor = actor,
                                  .epsilon = gpur_apex_exploration_of(c, has_vectors, actor, c->actors),
                                  .incarnation = incarnation,
-                                 .seed = c->seed,
+                                 .seed = run->seed,
                                  .pull_period = c->pull_period,
                                  .max_episode_steps = c->max_episode_steps,
                                  .block_rows = gpur_apex_block_rows(c, c->actors),
                                  .compression = c->compression,
                                  .initial_priorities = c->initial_priorities,
+                                 .eval_envs = (int32_t)gpur_max(gpur_run_eval_envs(run, run->eval_episodes), 1),
                                  .waits = c->samples_per_insert > 0.0};
 }
 
 gpur_actor_settings gpur_apex_slot_settings(const gpur_slot *slot)
 {
     gpur_apex *const apex = slot->apex;
-    gpur_actor_settings settings = gpur_apex_actor_settings(&apex->config, 0, slot->actor, slot->incarnation);
+    gpur_actor_settings settings =
+        gpur_apex_actor_settings(&apex->core.config, &apex->config, 0, slot->actor, slot->incarnation);
     gpur_mutex_lock(&apex->core.lock);
     settings.epsilon = slot->epsilon; /* also of one whose number the run has no longer, or of the evaluator */
     settings.block_rows = slot->block_rows;
@@ -115,7 +115,6 @@ static gpur_status check_epsilon(float value, const char *name)
 static gpur_status check_epsilons(const gpur_apex_config *c)
 {
     GPUR_TRY(check_epsilon(c->epsilon_base, "epsilon_base"));
-    GPUR_TRY(check_epsilon(c->eval_epsilon, "eval_epsilon"));
     GPUR_REQUIRE(c->epsilon_exponent >= 0.0f && c->epsilon_exponent < INFINITY,
                  "epsilon_exponent is %g; it must be 0 or more, and finite", (double)c->epsilon_exponent);
     GPUR_REQUIRE(!c->epsilons || c->epsilon_count >= 1,
@@ -131,12 +130,9 @@ static gpur_status check_epsilons(const gpur_apex_config *c)
 
 static gpur_status check_switches(const gpur_apex_config *c)
 {
-    GPUR_TRY(gpur_choice_check(c->processes, 1, "processes", "0 or 1"));
     GPUR_TRY(gpur_choice_check(c->initial_priorities, 1, "initial_priorities", "0 or 1"));
     GPUR_TRY(gpur_choice_check(c->restarts, 1, "restarts", "0 or 1"));
-    GPUR_REQUIRE(!c->processes || (c->command && c->command[0]),
-                 "processes is 1 and command is %s; it must have at least the name of a program",
-                 c->command ? "empty" : "NULL");
+    GPUR_REQUIRE(!c->command || c->command[0], "command is empty; it must be NULL, or have the name of a program");
     return GPUR_OK;
 }
 
@@ -153,8 +149,6 @@ static gpur_status check_periods(const gpur_apex_config *c)
     GPUR_TRY(check_positive(c->broadcast_period, "broadcast_period"));
     GPUR_TRY(check_positive(c->trim_period, "trim_period"));
     GPUR_TRY(gpur_range_check(c->rows_under_way, 0, INT64_MAX / 4, "rows_under_way"));
-    GPUR_TRY(gpur_range_check(c->eval_episodes, 0, INT64_MAX / 4, "eval_episodes"));
-    GPUR_TRY(gpur_range_check(c->eval_period, 0, INT64_MAX / 4, "eval_period"));
     return gpur_range_check(c->max_episode_steps, 0, INT64_MAX / 4, "max_episode_steps");
 }
 
@@ -233,7 +227,7 @@ static gpur_status check_env(const gpur_apex *apex)
 {
     gpur_env_info info = {.size = sizeof info};
     gpur_obs_shape shape;
-    GPUR_TRY(gpur_env_get_info(apex->core.type, apex->core.env_options, &info));
+    GPUR_TRY(gpur_env_get_info(apex->core.config.type, apex->core.config.env_options, &info));
     GPUR_TRY(gpur_action_selector_check(&info.action, apex->networks.acting));
     return gpur_obs_shape_find(&info.obs, gpur_replay_schema(apex->replay), gpur_replay_settings(apex->replay), &shape);
 }
@@ -276,11 +270,11 @@ static gpur_status copy_pointers(gpur_apex *apex)
     gpur_apex_config *const c = &apex->config;
     if (c->folder)
         GPUR_TRY(copy_text(c->folder, &apex->folder_name));
-    if (c->processes)
+    if (c->command)
         GPUR_TRY(copy_command(apex, c->command));
     if (c->epsilons)
         GPUR_TRY(copy_epsilons(apex));
-    c->env_options = NULL, c->command = NULL, c->folder = NULL;
+    c->command = NULL, c->folder = NULL;
     return GPUR_OK;
 }
 
@@ -293,12 +287,10 @@ gpur_status gpur_apex_read_config(const gpur_apex_config *given, gpur_apex_confi
     return check_epsilons(config);
 }
 
-gpur_status gpur_apex_configure(gpur_apex *apex, const gpur_env_type *type, const gpur_apex_config *given)
+gpur_status gpur_apex_configure(gpur_apex *apex, const gpur_apex_config *given)
 {
     GPUR_TRY(gpur_apex_read_config(given, &apex->config));
-    GPUR_TRY(gpur_run_open(
-        &apex->core, NULL,
-        &(const gpur_run_envs){.size = sizeof(gpur_run_envs), .type = type, .options = apex->config.env_options}));
+    GPUR_TRY(gpur_run_require_type(&apex->core.config, "Ape-X"));
     GPUR_TRY(check_learner(apex));
     GPUR_TRY(check_replay(apex));
     GPUR_TRY(set_limiter(apex));

@@ -5,9 +5,8 @@
 #include "run/apex/actor.h"
 #include "run/apex/handle.h"
 
-/* Reads and checks the settings, with the learner, its replay and the type of environment, and copies what they point
- * to. */
-gpur_status gpur_apex_configure(gpur_apex *apex, const gpur_env_type *type, const gpur_apex_config *given);
+/* Reads and checks the settings, with the learner, its replay and the environment, and copies what they point to. */
+gpur_status gpur_apex_configure(gpur_apex *apex, const gpur_apex_config *given);
 void gpur_apex_free_config(gpur_apex *apex);
 
 /* Reads the settings, and checks those that need nothing else. */
@@ -23,8 +22,8 @@ float gpur_apex_exploration_of(const gpur_apex_config *config, int has_vectors, 
 int32_t gpur_apex_block_rows(const gpur_apex_config *config, int32_t actors);
 
 /* What an actor must know, of config->actors. */
-gpur_actor_settings gpur_apex_actor_settings(const gpur_apex_config *config, int has_vectors, int32_t actor,
-                                             int64_t incarnation);
+gpur_actor_settings gpur_apex_actor_settings(const gpur_run_config *run, const gpur_apex_config *config,
+                                             int has_vectors, int32_t actor, int64_t incarnation);
 
 /* The same for the incarnation of an own actor that begins. */
 gpur_actor_settings gpur_apex_slot_settings(const gpur_slot *slot);

@@ -15,6 +15,8 @@
 
 _Static_assert(ATOMIC_LLONG_LOCK_FREE == 2 && ATOMIC_INT_LOCK_FREE == 2, "processes share no locks of the C library");
 
+enum { EVALUATED = 2, BUFFERS = 3 }; /* buffers of weights: two of broadcasts, and one of the evaluation */
+
 typedef struct buffer_head {
     _Alignas(64) _Atomic int64_t state; /* 2 n: broadcast n is whole; 2 n - 1: it is being written */
 } buffer_head;
@@ -31,7 +33,7 @@ static int64_t buffer_bytes(int64_t weights_bytes)
 
 static int64_t all_bytes(int64_t weights_bytes)
 {
-    return (int64_t)sizeof(shared_head) + 2 * buffer_bytes(weights_bytes);
+    return (int64_t)sizeof(shared_head) + BUFFERS * buffer_bytes(weights_bytes);
 }
 
 static shared_head *head_of(const gpur_shared *shared)
@@ -39,10 +41,15 @@ static shared_head *head_of(const gpur_shared *shared)
     return shared->memory;
 }
 
-static buffer_head *buffer_of(const gpur_shared *shared, int64_t broadcast)
+static buffer_head *buffer_at(const gpur_shared *shared, int64_t index)
 {
     unsigned char *const first = (unsigned char *)shared->memory + sizeof(shared_head);
-    return (buffer_head *)(void *)(first + broadcast % 2 * buffer_bytes(shared->weights_bytes));
+    return (buffer_head *)(void *)(first + index * buffer_bytes(shared->weights_bytes));
+}
+
+static buffer_head *buffer_of(const gpur_shared *shared, int64_t broadcast)
+{
+    return buffer_at(shared, broadcast % 2);
 }
 
 static _Atomic uint64_t *words_of(buffer_head *buffer)
@@ -146,6 +153,16 @@ int64_t gpur_shared_read(const gpur_shared *shared, void *weights)
         if (atomic_load_explicit(&buffer->state, memory_order_relaxed) == 2 * broadcast)
             return broadcast;
     }
+}
+
+void gpur_shared_set_evaluated(const gpur_shared *shared, const void *weights, int64_t bytes)
+{
+    write_words(words_of(buffer_at(shared, EVALUATED)), weights, bytes);
+}
+
+void gpur_shared_read_evaluated(const gpur_shared *shared, void *weights, int64_t bytes)
+{
+    read_words(words_of(buffer_at(shared, EVALUATED)), weights, bytes);
 }
 
 gpur_status gpur_shared_pull(gpur_shared_reader *reader, const gpur_actor_policies *policies, int *is_newer)

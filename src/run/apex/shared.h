@@ -5,7 +5,8 @@
  * that has it, however that ends. Nobody waits for anybody.
  *
  * There are two buffers for weights, which broadcasts use in turn. A reader copies the newest, and copies again if its
- * buffer was written meanwhile [a sequence lock: Boehm 2012]. For that two broadcasts must happen during one copy.
+ * buffer was written meanwhile [a sequence lock: Boehm 2012]. For that two broadcasts must happen during one copy. A
+ * third buffer has the weights of an evaluation.
  */
 #pragma once
 
@@ -26,7 +27,11 @@ typedef struct gpur_actor_counts {
     _Atomic int64_t pulls;              /* copies of weights taken */
     _Atomic int64_t nanoseconds;        /* that it has lived; and of these in parts: */
     _Atomic int64_t env_nanoseconds, infer_nanoseconds, wait_nanoseconds;
-    _Atomic int64_t evaluation;  /* of the evaluator: the number of what it is to play; 0: nothing */
+    _Atomic int64_t
+        evaluation; /* of the evaluator: the number of what it is to play; 0: nothing. Of this evaluation: */
+    _Atomic int64_t eval_episodes;
+    _Atomic int64_t eval_episode; /* 1 more than have ended */
+    _Atomic int32_t eval_is_greedy;
     _Atomic int32_t is_asked;    /* 1: it is to end */
     _Atomic int32_t has_refused; /* 1: it ended since a number of its environment is not finite */
 } gpur_actor_counts;
@@ -49,6 +54,11 @@ gpur_actor_counts *gpur_shared_counts(const gpur_shared *shared, int32_t actor);
 
 /* Gives actors (weights_bytes) of weights. One thread at a time. */
 void gpur_shared_broadcast(const gpur_shared *shared, const void *weights);
+
+/* The weights of the evaluation that is to be played: the first (bytes) of the policies' weights, those of the acting
+ * one. They are set before the number of the evaluation. */
+void gpur_shared_set_evaluated(const gpur_shared *shared, const void *weights, int64_t bytes);
+void gpur_shared_read_evaluated(const gpur_shared *shared, void *weights, int64_t bytes);
 
 /* How often weights were broadcast. */
 int64_t gpur_shared_broadcasts(const gpur_shared *shared);

@@ -14,6 +14,8 @@ typedef enum gpur_slot_origin {
     GPUR_SLOT_ORIGINS,
 } gpur_slot_origin;
 
+typedef struct gpur_apex gpur_apex; /* handle.h */
+
 typedef struct gpur_slot {
     gpur_apex *apex;
     gpur_slot_origin origin;
@@ -32,8 +34,8 @@ typedef struct gpur_slot {
     int64_t next_sequence, gaps; /* the number of the next block; numbers that were left out */
     int64_t steps;               /* of the environment, reported so far */
     int32_t block_rows;          /* the most rows of a block of this incarnation */
-    int32_t has_sent;            /* 1: a block of this incarnation was appended; the evaluator: an episode has come */
-    double next_start;           /* own actors: seconds when the next incarnation may begin */
+    int32_t has_sent;  /* 1: a block of this incarnation was appended; the evaluator: an evaluation has come */
+    double next_start; /* own actors: seconds when the next incarnation may begin */
 
     /* Own actors, used only by the supervisor's thread. */
     int32_t early_deaths;   /* in a row, soon after the start and with nothing sent */

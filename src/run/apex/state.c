@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Saves and loads a run: its counters and incarnations. Replay and learner have files of their own beside it. */
-#include "run/apex/handle.h"
+#include "run/apex/state.h"
 #include "run/apex/transport/callbacks.h"
 #include "run/folder.h"
 #include "run/state_file.h"
@@ -87,7 +87,6 @@ static void add_counts(apex_state *state, gpur_state_table *table)
 static gpur_state_table table_of(gpur_apex *apex, apex_state *state)
 {
     gpur_state_table table = {.run = &apex->core, .kind = "Ape-X run", .device = apex->learner->device};
-    gpur_state_add_setting(&table, "seed", GPUR_SCALAR_U64, &apex->config.seed);
     add_counts(state, &table);
     return table;
 }
@@ -120,15 +119,15 @@ static gpur_status read_slots(gpur_apex *apex, apex_state *state)
 
 static gpur_status read_state(gpur_apex *apex, apex_state *state)
 {
-    gpur_apex_stats stats = {.size = sizeof stats};
-    GPUR_TRY(gpur_apex_get_stats(apex, &stats));
+    gpur_run_stats stats = {.size = sizeof stats};
+    GPUR_TRY(gpur_run_get_stats(&apex->core, &stats));
     gpur_mutex_lock(&apex->core.lock);
     state->env_steps = apex->core.stats.env_steps;
     state->train_steps = apex->core.stats.train_steps;
     state->counts = apex->counts;
     state->limiter = apex->limiter;
     gpur_mutex_unlock(&apex->core.lock);
-    state->counts.pulled = stats.pulled;
+    state->counts.pulled = stats.apex.pulled;
     gpur_mutex_lock(&apex->set_lock);
     const gpur_status status = read_slots(apex, state);
     gpur_mutex_unlock(&apex->set_lock);
@@ -150,14 +149,11 @@ static gpur_status save(gpur_apex *apex, apex_state *state, const char *folder)
     return gpur_state_write(&table, folder);
 }
 
-gpur_status gpur_apex_save(gpur_apex *apex, const char *folder)
+gpur_status gpur_apex_save(gpur_run *core, const char *folder)
 {
     apex_state state = {.env_steps = 0};
-    GPUR_REQUIRE(apex && folder, "apex and folder must not be NULL");
-    GPUR_TRY(gpur_apex_check_open(apex));
-    GPUR_TRY(gpur_tensors_available());
     GPUR_TRY(gpur_folder_make(folder));
-    const gpur_status status = save(apex, &state, folder);
+    const gpur_status status = save(gpur_apex_of(core), &state, folder);
     free_arrays(&state);
     return status;
 }
@@ -231,6 +227,7 @@ static void set_state(gpur_apex *apex, const apex_state *state, int64_t trained,
         apex->limiter.learned = state->limiter.learned;
     }
     apex->base_steps = trained - state->train_steps;
+    apex->evaluated_at = apex->core.stats.evaluated_steps;
     gpur_mutex_unlock(&apex->core.lock);
 }
 
@@ -262,15 +259,12 @@ static gpur_status load(gpur_apex *apex, apex_state *state, const char *folder, 
     return gpur_fail(status, "%s", error);
 }
 
-gpur_status gpur_apex_load(gpur_apex *apex, const char *folder, int32_t refill)
+gpur_status gpur_apex_load(gpur_run *core, const char *folder, int32_t refill)
 {
+    gpur_apex *const apex = gpur_apex_of(core);
     apex_state state = {.env_steps = 0};
-    GPUR_REQUIRE(apex && folder, "apex and folder must not be NULL");
-    GPUR_REQUIRE(refill == 0 || refill == 1, "refill is %d; it must be 0 or 1", (int)refill);
-    GPUR_TRY(gpur_apex_check_open(apex));
-    GPUR_REQUIRE(!apex->has_begun, "the run has received %" PRId64 " steps; load before the first gpur_apex_advance",
-                 apex->core.stats.env_steps);
-    GPUR_TRY(gpur_tensors_available());
+    GPUR_REQUIRE(!apex->has_begun, "the run has received %" PRId64 " steps; load before the first gpur_run_advance",
+                 core->stats.env_steps);
     const gpur_status status = load(apex, &state, folder, refill);
     free_arrays(&state);
     return status;

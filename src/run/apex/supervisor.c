@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "base/thread.h"
+#include "run/apex/evaluation.h"
 #include "run/apex/events.h"
 #include "run/apex/settings.h"
 #include "run/apex/transport/callbacks.h"
@@ -69,11 +70,10 @@ static double wait_of(const gpur_slot *slot)
     return fmin(0.025 * exp2((double)slot->early_deaths), LONGEST_WAIT_SECONDS);
 }
 
-/* 1 if this actor was to play the last evaluation, and is not started again. Under the lock. */
-static int has_given_up_last_evaluation(const gpur_slot *slot)
+/* 1 if this actor was to play an evaluation, and is not started again. Under the lock. */
+static int has_given_up_evaluation(const gpur_slot *slot)
 {
-    const gpur_apex *const apex = slot->apex;
-    return gpur_slot_evaluates(slot) && apex->is_finishing && apex->evaluation.is_played && !slot->is_wanted;
+    return gpur_slot_evaluates(slot) && slot->apex->evaluation.state == GPUR_EVALUATION_MISSING && !slot->is_wanted;
 }
 
 /* The text of the event: how the actor ended, and whether it waits for its next start, or will have none. */
@@ -82,8 +82,8 @@ static void describe_end(const gpur_slot *slot, char text[GPUR_APEX_ERROR])
     const gpur_apex *const apex = slot->apex;
     const int waits =
         !was_asked(slot) && slot->early_deaths > 0 && apex->config.restarts && apex->core.status == GPUR_OK;
-    if (has_given_up_last_evaluation(slot))
-        snprintf(text, GPUR_APEX_ERROR, "%.400s; it is not started again, and the last evaluation is missing",
+    if (has_given_up_evaluation(slot))
+        snprintf(text, GPUR_APEX_ERROR, "%.400s; it is not started again, and the evaluation is missing",
                  gpur_slot_error(slot));
     else if (waits)
         snprintf(text, GPUR_APEX_ERROR, "%.350s (early death number %d in a row; the next start is in %.2g s)",
@@ -140,26 +140,42 @@ static void end_run(gpur_slot *slot, const char *why)
     gpur_run_end(&slot->apex->core, status, error);
 }
 
+/* 1 if the death of the evaluator ends its evaluation, and not the run. Under the lock. */
+static int ends_evaluation(const gpur_slot *slot, int was_killed, int has_refused)
+{
+    const gpur_apex *const apex = slot->apex;
+    const int is_last = !apex->config.restarts || slot->early_deaths >= MOST_EARLY_DEATHS;
+    return gpur_slot_evaluates(slot) && (was_killed || apex->evaluation.is_alone) && (is_last || has_refused);
+}
+
+/* The next evaluation starts it again, unless `restarts` is 0. Under the lock. */
+static void give_up_evaluator(gpur_slot *slot)
+{
+    slot->is_wanted = 0;
+    slot->apex->has_lost_evaluator |= !slot->apex->config.restarts;
+    gpur_apex_give_up_evaluation(slot->apex);
+}
+
 /* What the death of an actor means to the run. Under the lock. `was_killed`: by a signal, which may come from anyone at
- * any time; so as long as another actor lives the run goes on [Horgan et al. 2018, appendix F], and a run that has
- * trained ends without its last evaluation. An environment whose numbers are not finite would show them again, so there
- * is no next start. */
+ * any time; so as long as another actor lives the run goes on [Horgan et al. 2018, appendix F], and without an
+ * evaluation. An environment whose numbers are not finite would show them again, so there is no next start. */
 static void judge_death(gpur_slot *slot, int was_killed)
 {
     gpur_apex *const apex = slot->apex;
     const int has_refused = atomic_load(&counts_of(slot)->has_refused);
-    if (!was_killed && (has_refused || !apex->config.restarts))
+    if (ends_evaluation(slot, was_killed, has_refused))
+        give_up_evaluator(slot);
+    else if (!was_killed && (has_refused || !apex->config.restarts))
         end_run(slot, "");
     else if (!apex->config.restarts)
         slot->is_wanted = 0;
     else if (slot->early_failures >= MOST_EARLY_DEATHS)
         end_run(slot, " (for the 5th time in a row it died within a minute after its start)");
-    else if (gpur_slot_evaluates(slot) && apex->is_finishing)
-        slot->is_wanted &= slot->early_deaths < MOST_EARLY_DEATHS;
     else if (slot->early_deaths >= MOST_EARLY_DEATHS && are_all_given_up(apex))
         end_run(slot,
                 "; all actors died at least 5 times in a row within a minute after their start, and none is left");
-    if (!apex->config.restarts && apex->running == 0 && !apex->has_remote_actors && !apex->is_finishing)
+    if (!apex->config.restarts && apex->running == 0 && apex->actors > 0 && !apex->has_remote_actors &&
+        !gpur_slot_evaluates(slot))
         end_run(slot, "; no actor is left, and restarts is 0");
 }
 
@@ -250,10 +266,11 @@ static order order_of(gpur_slot *slot, double now)
 {
     const gpur_apex *const apex = slot->apex;
     const int is_wanted = slot->is_wanted && !apex->is_quitting && apex->core.status == GPUR_OK;
+    const int may_start = apex->has_begun || gpur_slot_evaluates(slot);
     return (order){.slot = slot,
                    .looks = slot->is_running,
                    .asks = slot->is_running && !is_wanted,
-                   .starts = !slot->is_running && is_wanted && apex->has_begun && now >= slot->next_start};
+                   .starts = !slot->is_running && is_wanted && may_start && now >= slot->next_start};
 }
 
 /* Lists what is to be done; returns how many slots there are. *is_over: the run is being destroyed, and none runs. */
@@ -368,6 +385,8 @@ gpur_status gpur_supervisor_set_actors(gpur_apex *apex, int32_t actors)
         if (i < actors && !slot->is_wanted)
             slot->epsilon = gpur_apex_exploration_of(&apex->config, apex->networks.critic != NULL, i, actors);
         slot->is_wanted = i < actors;
+        if (!slot->is_wanted) /* at once: the supervisor sees it later, and till then it would act on */
+            atomic_store(&counts_of(slot)->is_asked, 1);
     }
     apex->actors = actors;
     gpur_mutex_unlock(&apex->core.lock);
@@ -378,8 +397,7 @@ gpur_status gpur_supervisor_set_actors(gpur_apex *apex, int32_t actors)
 static gpur_status open_evaluator(gpur_apex *apex)
 {
     GPUR_TRY(gpur_slot_create(apex, GPUR_SLOT_OWN, GPUR_APEX_EVALUATOR, &apex->evaluator));
-    apex->evaluator->is_wanted = apex->config.eval_episodes > 0;
-    apex->evaluator->epsilon = apex->networks.critic ? 0.0f : apex->config.eval_epsilon;
+    apex->evaluator->epsilon = apex->networks.critic ? 0.0f : apex->core.config.eval_epsilon;
     return GPUR_OK;
 }
 

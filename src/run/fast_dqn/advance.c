@@ -174,7 +174,7 @@ static gpur_status begin_periodic_evaluation(gpur_fast_dqn *run, int *is_done)
     if (!*is_done || run->evaluated_at == run->step)
         return GPUR_OK;
     run->evaluated_at = run->step;
-    return begin_evaluation(run, run->config.eval_episodes, 0);
+    return begin_evaluation(run, run->core.config.eval_episodes, 0);
 }
 
 /* The order of work. */
@@ -386,8 +386,9 @@ static gpur_status end(gpur_fast_dqn *run, gpur_status status)
     return gpur_fail(status, "%s", error);
 }
 
-gpur_status gpur_fast_dqn_check_advance(gpur_run *core, int64_t steps)
+gpur_status gpur_fast_dqn_check_advance(gpur_run *core, int64_t steps, int64_t train_steps)
 {
+    (void)train_steps;
     const gpur_fast_dqn *const run = gpur_fast_dqn_of(core);
     GPUR_REQUIRE(steps <= INT64_MAX / 4 - run->step,
                  "env_steps is %" PRId64 "; it must be 0 to %" PRId64 ", after the %" PRId64 " steps that were taken",
@@ -400,18 +401,13 @@ gpur_status gpur_fast_dqn_check_advance(gpur_run *core, int64_t steps)
     return GPUR_OK;
 }
 
-gpur_status gpur_fast_dqn_advance(gpur_run *core, int64_t steps)
+gpur_status gpur_fast_dqn_advance(gpur_run *core, int64_t steps, int64_t train_steps)
 {
+    (void)train_steps;
     gpur_fast_dqn *const run = gpur_fast_dqn_of(core);
     gpur_job_thread_resume(&run->trainer, run->train_steps);
     gpur_job_thread_resume(&run->evaluation, run->begun);
     return end(run, take_steps(run, run->step + steps));
-}
-
-gpur_status gpur_fast_dqn_check_evaluate(gpur_run *core)
-{
-    GPUR_REQUIRE(gpur_fast_dqn_of(core)->evaluator.count > 0, "the run was made with eval_episodes 0");
-    return GPUR_OK;
 }
 
 /* Forgets an evaluation that was stopped or has failed: its games, and the error. */
@@ -424,7 +420,7 @@ static void abandon_evaluation(gpur_fast_dqn *run)
 
 static gpur_status evaluate(gpur_fast_dqn *run, int64_t episodes, int32_t greedy)
 {
-    GPUR_TRY(begin_evaluation(run, episodes ? episodes : run->config.eval_episodes, greedy));
+    GPUR_TRY(begin_evaluation(run, episodes, greedy));
     const int is_done = gpur_job_thread_wait(&run->evaluation);
     const gpur_status status = gpur_job_thread_check(&run->evaluation);
     run->reported = run->begun;

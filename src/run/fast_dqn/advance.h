@@ -5,9 +5,8 @@
 #include "run/fast_dqn/handle.h"
 
 /* As gpur_run_system wants them. */
-gpur_status gpur_fast_dqn_check_advance(gpur_run *core, int64_t env_steps);
-gpur_status gpur_fast_dqn_advance(gpur_run *core, int64_t env_steps);
-gpur_status gpur_fast_dqn_check_evaluate(gpur_run *core);
+gpur_status gpur_fast_dqn_check_advance(gpur_run *core, int64_t env_steps, int64_t train_steps);
+gpur_status gpur_fast_dqn_advance(gpur_run *core, int64_t env_steps, int64_t train_steps);
 gpur_status gpur_fast_dqn_evaluate(gpur_run *core, int64_t episodes, int32_t greedy, gpur_run_event *event);
 
 /* Moves all logs to the replay. Only while no train step runs. */

@@ -22,9 +22,6 @@ static const gpur_fast_dqn_config defaults = {
     .target_period = 10000,
     .train_period = 4,
     .prepopulation = 50000,
-    .eval_period = 250000,
-    .eval_episodes = 30,
-    .eval_epsilon = 0.05f,
 };
 
 gpur_status gpur_fast_dqn_config_init(gpur_fast_dqn_config *config, uint64_t size)
@@ -64,10 +61,6 @@ static gpur_status check_values(const gpur_fast_dqn *run)
                  "prepopulation is %" PRId64 "; it must be at least 1 and the replay's min_size, %" PRId64
                  ", because training begins right after it",
                  c->prepopulation, min_size);
-    GPUR_REQUIRE(c->eval_episodes >= 0 && (c->eval_episodes > 0 || c->eval_period == 0),
-                 "eval_episodes is %" PRId64 "; it must be 1 or more, or 0 if eval_period is 0", c->eval_episodes);
-    GPUR_REQUIRE(c->eval_epsilon >= 0.0f && c->eval_epsilon <= 1.0f, "eval_epsilon is %g; it must be 0 to 1",
-                 (double)c->eval_epsilon);
     return GPUR_OK;
 }
 
@@ -76,7 +69,7 @@ static gpur_status check_values(const gpur_fast_dqn *run)
 static gpur_status check_cache(const gpur_fast_dqn *run)
 {
     const gpur_fast_dqn_config *const c = &run->config;
-    const int32_t envs = run->core.vector ? c->num_envs : 1;
+    const int32_t envs = run->core.config.vector ? c->num_envs : 1;
     const int64_t block = gpur_dqn_of(run->learner)->config.returns.block_length;
     const int64_t capacity = gpur_replay_settings(run->learner->replay)->capacity;
     if (!run->shape.has_cache)
@@ -96,11 +89,11 @@ static gpur_status check_cache(const gpur_fast_dqn *run)
 static gpur_status check_envs(const gpur_fast_dqn *run)
 {
     const gpur_fast_dqn_config *const c = &run->config;
-    GPUR_REQUIRE(!run->core.vector || c->synchronized,
+    GPUR_REQUIRE(!run->core.config.vector || c->synchronized,
                  "synchronized is 0; a vector environment, which steps all at once, needs synchronized 1");
-    GPUR_REQUIRE(run->core.vector || !c->synchronized || c->num_envs >= 2,
+    GPUR_REQUIRE(run->core.config.vector || !c->synchronized || c->num_envs >= 2,
                  "synchronized is 1 and num_envs is %d; it needs 2 or more, or a vector environment", (int)c->num_envs);
-    GPUR_REQUIRE(!run->core.vector || c->concurrent || c->burst || c->train_period % c->num_envs == 0,
+    GPUR_REQUIRE(!run->core.config.vector || c->concurrent || c->burst || c->train_period % c->num_envs == 0,
                  "train_period is %" PRId64 " and num_envs is %d; for a vector environment without `concurrent` and "
                  "`burst` the first must be a multiple of the second",
                  c->train_period, (int)c->num_envs);
@@ -110,7 +103,7 @@ static gpur_status check_envs(const gpur_fast_dqn *run)
 static int32_t threads_of(const gpur_fast_dqn *run)
 {
     const gpur_fast_dqn_config *const c = &run->config;
-    return run->core.vector ? 1 : c->threads > 0 ? c->threads : (int32_t)gpur_min(c->num_envs, MAX_THREADS);
+    return run->core.config.vector ? 1 : c->threads > 0 ? c->threads : (int32_t)gpur_min(c->num_envs, MAX_THREADS);
 }
 
 gpur_status gpur_fast_dqn_configure(gpur_fast_dqn *run, const gpur_fast_dqn_config *given)
@@ -119,10 +112,10 @@ gpur_status gpur_fast_dqn_configure(gpur_fast_dqn *run, const gpur_fast_dqn_conf
     *c = defaults;
     GPUR_TRY(gpur_sized_read(c, sizeof *c, given, "gpur_fast_dqn_config"));
     const int has_cache = gpur_dqn_of(run->learner)->config.returns.cache_size > 0;
-    run->core.seed = c->seed, run->core.on_event = c->on_event, run->core.user = c->user;
+    const gpur_run_config *const all = &run->core.config;
     run->shape = (gpur_sequence_shape){.target_period = c->target_period,
                                        .train_period = c->train_period,
-                                       .eval_period = c->eval_period,
+                                       .eval_period = all->eval_episodes > 0 ? all->eval_period : 0,
                                        .envs = c->num_envs,
                                        .concurrent = c->concurrent,
                                        .synchronized = c->synchronized,

@@ -15,7 +15,7 @@ enum { DEFAULT_EVAL_ENVS = 8 };
 
 static uint64_t seed_of(const gpur_fast_dqn *run, int32_t index)
 {
-    return gpur_run_env_seed(run->config.seed, index, run->core.stats.fast_dqn.prepopulated + run->step);
+    return gpur_run_env_seed(run->core.config.seed, index, run->core.stats.fast_dqn.prepopulated + run->step);
 }
 
 static gpur_env_runner *runner_of(const gpur_fast_dqn *run, int32_t index)
@@ -37,7 +37,7 @@ static gpur_status make_vector(gpur_fast_dqn *run, gpur_env_info *info)
     const gpur_vector_env_type *const type = run->vector.type;
     void *env = NULL;
     *info = (gpur_env_info){.size = sizeof *info};
-    const char *const refusal = type->init(run->core.env_options, seed_of(run, 0), run->shape.envs, info, &env);
+    const char *const refusal = type->init(run->core.config.env_options, seed_of(run, 0), run->shape.envs, info, &env);
     GPUR_TRY(gpur_prefix_error(gpur_env_error(refusal), "%s", type->name));
     run->vector.env = env;
     GPUR_REQUIRE(env, "init of %s returned no environment", type->name);
@@ -100,12 +100,6 @@ gpur_status gpur_fast_dqn_remake_envs(gpur_fast_dqn *run)
     return gpur_fast_dqn_begin_envs(run);
 }
 
-static int32_t count_eval_envs(const gpur_fast_dqn *run)
-{
-    return run->core.eval_count ? run->core.eval_count
-                                : (int32_t)gpur_min(run->config.eval_episodes, DEFAULT_EVAL_ENVS);
-}
-
 static gpur_status open_runners(gpur_fast_dqn *run)
 {
     const int32_t count = run->shape.envs;
@@ -123,14 +117,15 @@ gpur_status gpur_fast_dqn_open_envs(gpur_fast_dqn *run)
 {
     const int32_t envs = run->shape.envs;
     gpur_replay *const replay = run->learner->replay;
-    run->vector.type = run->core.vector;
+    run->vector.type = run->core.config.vector;
     for (int32_t i = 0; i < envs; i++) {
         run->slots[i].index = i;
-        run->slots[i].runner.type = run->core.vector ? NULL : run->core.type;
+        run->slots[i].runner.type = run->core.config.vector ? NULL : run->core.config.type;
     }
-    if (run->config.eval_episodes > 0)
-        GPUR_TRY(gpur_evaluator_alloc(&run->evaluator, count_eval_envs(run), gpur_run_eval_type(&run->core),
-                                      (uint32_t)envs));
+    if (run->core.config.eval_episodes > 0)
+        GPUR_TRY(gpur_evaluator_alloc(&run->evaluator,
+                                      gpur_run_eval_envs(&run->core.config, run->core.config.eval_episodes),
+                                      gpur_run_eval_type(&run->core), sizeof(int32_t), (uint32_t)envs));
     GPUR_TRY(make_envs(run));
     GPUR_TRY(gpur_actions_check(&run->info.action, gpur_dqn_of(run->learner)->config.network.num_actions));
     GPUR_TRY(

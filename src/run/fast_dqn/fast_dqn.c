@@ -29,8 +29,7 @@ static void fill_stats(gpur_run *core, gpur_run_stats *stats)
 
 static double loss(gpur_run *core)
 {
-    gpur_learner *const learner = gpur_fast_dqn_of(core)->learner;
-    return (double)gpur_train_stats_newest(&learner->stats[learner->main]).loss;
+    return gpur_learner_newest_loss(core->learner);
 }
 
 static void destroy(gpur_run *core)
@@ -56,7 +55,6 @@ static void destroy(gpur_run *core)
 
 static const gpur_run_system run_system = {.check_advance = gpur_fast_dqn_check_advance,
                                            .advance = gpur_fast_dqn_advance,
-                                           .check_evaluate = gpur_fast_dqn_check_evaluate,
                                            .evaluate = gpur_fast_dqn_evaluate,
                                            .save = gpur_fast_dqn_save,
                                            .load = gpur_fast_dqn_load,
@@ -101,10 +99,10 @@ static gpur_status open_threads(gpur_fast_dqn *run)
     return gpur_job_thread_open(&run->evaluation, gpur_evaluation_jobs, run, &run->failing, "the evaluation");
 }
 
-static gpur_status build(gpur_fast_dqn *run, const gpur_run_envs *envs, const gpur_fast_dqn_config *config,
+static gpur_status build(gpur_fast_dqn *run, const gpur_run_config *all, const gpur_fast_dqn_config *config,
                          const gpur_fast_dqn_work *work)
 {
-    GPUR_TRY(gpur_run_open(&run->core, &run_system, envs));
+    GPUR_TRY(gpur_run_open(&run->core, &run_system, all));
     GPUR_TRY(gpur_fast_dqn_configure(run, config));
     GPUR_TRY(alloc_slots(run));
     GPUR_TRY(gpur_fast_dqn_open_envs(run));
@@ -112,18 +110,18 @@ static gpur_status build(gpur_fast_dqn *run, const gpur_run_envs *envs, const gp
     return open_threads(run);
 }
 
-gpur_status gpur_fast_dqn_create_with(gpur_learner *learner, const gpur_run_envs *envs,
+gpur_status gpur_fast_dqn_create_with(gpur_learner *learner, const gpur_run_config *all,
                                       const gpur_fast_dqn_config *config, const gpur_fast_dqn_work *work,
                                       gpur_run **out)
 {
-    GPUR_REQUIRE(out, "run, which gets the handle, is NULL");
+    GPUR_REQUIRE(out, "handle, which gets the run, is NULL");
     *out = NULL;
     GPUR_TRY(gpur_learner_require(learner, &gpur_algorithm_dqn, "gpur_fast_dqn_create"));
     gpur_fast_dqn *const run = calloc(1, sizeof *run);
     if (!run)
         return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for a run of %zu bytes", sizeof *run);
     run->learner = run->core.learner = learner;
-    const gpur_status status = build(run, envs, config, work);
+    const gpur_status status = build(run, all, config, work);
     if (status != GPUR_OK) {
         destroy(&run->core);
         return status;
@@ -132,8 +130,8 @@ gpur_status gpur_fast_dqn_create_with(gpur_learner *learner, const gpur_run_envs
     return GPUR_OK;
 }
 
-gpur_status gpur_fast_dqn_create(gpur_learner *learner, const gpur_run_envs *envs, const gpur_fast_dqn_config *config,
+gpur_status gpur_fast_dqn_create(gpur_learner *learner, const gpur_run_config *all, const gpur_fast_dqn_config *config,
                                  gpur_run **out)
 {
-    return gpur_fast_dqn_create_with(learner, envs, config, NULL, out);
+    return gpur_fast_dqn_create_with(learner, all, config, NULL, out);
 }

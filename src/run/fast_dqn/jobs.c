@@ -13,7 +13,7 @@ enum { TRAIN_SLICE = 32 }; /* train steps between two looks at whether to pause 
  * number of steps, so that no timing of threads changes it. */
 static int32_t explore(const gpur_fast_dqn *run, int32_t slot, uint64_t steps, float epsilon)
 {
-    const gpur_u32x4 bits = gpur_random_bits(run->config.seed, GPUR_RANDOM_RUN_EXPLORE, steps, (uint32_t)slot);
+    const gpur_u32x4 bits = gpur_random_bits(run->core.config.seed, GPUR_RANDOM_RUN_EXPLORE, steps, (uint32_t)slot);
     return gpur_random_uniform(bits.v[2]) < epsilon
                ? (int32_t)gpur_random_below(bits, (uint64_t)run->info.action.num_actions)
                : -1;
@@ -126,10 +126,11 @@ gpur_status gpur_train_jobs(void *context, int64_t first, int64_t last, int64_t 
 /* Evaluation. */
 
 static gpur_status choose(void *context, int64_t count, const unsigned char *obs, const uint32_t *streams,
-                          const uint64_t *steps, int32_t greedy, int32_t *actions)
+                          const uint64_t *steps, int32_t greedy, void *chosen)
 {
     gpur_fast_dqn *const run = context;
-    const float epsilon = greedy ? 0.0f : run->config.eval_epsilon;
+    int32_t *const actions = chosen;
+    const float epsilon = greedy ? 0.0f : run->core.config.eval_epsilon;
     int are_random = 1;
     for (int64_t i = 0; i < count; i++)
         are_random &= explore(run, (int32_t)streams[i], steps[i], epsilon) >= 0;
@@ -151,7 +152,7 @@ static int pauses(void *context)
 gpur_status gpur_evaluation_jobs(void *context, int64_t first, int64_t last, int64_t *done)
 {
     gpur_fast_dqn *const run = context;
-    GPUR_TRY(gpur_evaluator_play(&run->evaluator, choose, run, pauses));
+    GPUR_TRY(gpur_prefix_error(gpur_evaluator_play(&run->evaluator, choose, run, pauses), "the evaluation"));
     *done = gpur_evaluator_is_over(&run->evaluator) ? last : first - 1;
     return GPUR_OK;
 }

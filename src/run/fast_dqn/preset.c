@@ -4,6 +4,7 @@
 
 #include "base/sized.h"
 #include "run/presets.h"
+#include "run/core.h"
 #include "run/spaces.h"
 
 #include <inttypes.h>
@@ -17,7 +18,8 @@ typedef struct preset {
     gpur_field *fields;
     gpur_replay_config *replay;
     gpur_dqn_config *learner;
-    gpur_fast_dqn_config *run;
+    gpur_fast_dqn_config *config;
+    gpur_run_config *run;
 } preset;
 
 static void set_replay(const preset *p, const gpur_obs_kind *kind)
@@ -28,36 +30,30 @@ static void set_replay(const preset *p, const gpur_obs_kind *kind)
         p->fields[p->replay->field_count++] = (gpur_field){"previous", GPUR_INT64, {0}};
 }
 
-/* A run's defaults are the constants of Daley & Amato 2021. */
-static gpur_status set_run(gpur_fast_dqn_config *run)
+/* The defaults are the constants of Daley & Amato 2021. */
+static gpur_status set_run(const preset *p)
 {
-    gpur_fast_dqn_config paper;
-    GPUR_TRY(gpur_fast_dqn_config_init(&paper, sizeof paper));
-    run->num_envs = paper.num_envs;
-    run->concurrent = paper.concurrent;
-    run->synchronized = paper.synchronized;
-    run->act = paper.act;
-    run->whole_episodes = paper.whole_episodes;
-    run->target_period = paper.target_period;
-    run->train_period = paper.train_period;
-    run->prepopulation = paper.prepopulation;
-    run->eval_period = paper.eval_period;
-    run->eval_episodes = paper.eval_episodes;
-    run->eval_epsilon = paper.eval_epsilon;
-    run->burst = paper.burst;
+    const int32_t threads = p->config->threads;
+    gpur_run_config all;
+    GPUR_TRY(gpur_run_config_init(&all, sizeof all));
+    GPUR_TRY(gpur_fast_dqn_config_init(p->config, sizeof *p->config));
+    p->config->threads = threads;
+    p->run->eval_period = all.eval_period;
+    p->run->eval_episodes = all.eval_episodes;
+    p->run->eval_epsilon = all.eval_epsilon;
     return GPUR_OK;
 }
 
 static void set_small(const preset *p, const gpur_obs_kind *kind)
 {
-    gpur_fast_dqn_config *const run = p->run;
+    gpur_fast_dqn_config *const config = p->config;
     gpur_replay_config *const replay = p->replay;
     gpur_dqn_config *const learner = p->learner;
-    run->target_period = 1000;
-    run->prepopulation = 5000;
-    run->eval_period = 50000;
+    config->target_period = 1000;
+    config->prepopulation = 5000;
+    p->run->eval_period = 50000;
     replay->capacity = 100000;
-    replay->min_size = run->prepopulation;
+    replay->min_size = config->prepopulation;
     replay->gamma = 0.99f;
     gpur_preset_set_small_network(&p->info, kind, &learner->network);
     learner->optimizer.kind = GPUR_ADAM;
@@ -66,7 +62,7 @@ static void set_small(const preset *p, const gpur_obs_kind *kind)
     learner->double_dqn = 0;
     learner->loss = GPUR_LOSS_HUBER;
     learner->batch_size = 32;
-    learner->target_period = run->target_period / run->train_period;
+    learner->target_period = config->target_period / config->train_period;
     learner->exploration = (gpur_schedule){.first = 1.0f, .last = 0.1f, .steps = 100000};
 }
 
@@ -90,14 +86,14 @@ static gpur_status set_fast_dqn_small(const preset *p, const gpur_obs_kind *kind
  * much as ten others. */
 static gpur_status set_fast_dqn_small_vectors(const preset *p, const gpur_obs_kind *kind)
 {
-    gpur_fast_dqn_config *const run = p->run;
+    gpur_fast_dqn_config *const config = p->config;
     gpur_dqn_config *const learner = p->learner;
     GPUR_REQUIRE(kind->dims < 2,
                  "%s: preset \"%s\" needs observations of one axis; \"fast-dqn-small\" takes images, too", p->env_name,
                  p->name);
     set_small(p, kind);
-    run->target_period = 400;
-    run->eval_epsilon = 0.0f;
+    config->target_period = 400;
+    p->run->eval_epsilon = 0.0f;
     learner->network.trunk_count = 1;
     learner->network.head = GPUR_HEAD_DUELING;
     learner->network.hidden = 128;
@@ -106,7 +102,7 @@ static gpur_status set_fast_dqn_small_vectors(const preset *p, const gpur_obs_ki
     learner->double_dqn = 1;
     learner->loss = GPUR_LOSS_SQUARED;
     learner->batch_size = 64;
-    learner->target_period = run->target_period / run->train_period;
+    learner->target_period = config->target_period / config->train_period;
     learner->exploration = (gpur_schedule){.first = 1.0f, .last = 0.05f, .steps = 50000};
     return GPUR_OK;
 }
@@ -115,15 +111,15 @@ static gpur_status set_fast_dqn_small_vectors(const preset *p, const gpur_obs_ki
  * train steps in a row, which draw as many entries as the cache has. Neither paper evaluates while it trains. */
 static void set_bursts(const preset *p)
 {
-    gpur_fast_dqn_config *const run = p->run;
+    gpur_fast_dqn_config *const config = p->config;
     gpur_dqn_config *const learner = p->learner;
-    run->num_envs = 1;
-    run->concurrent = run->synchronized = 0;
-    run->burst = 1;
+    config->num_envs = 1;
+    config->concurrent = config->synchronized = 0;
+    config->burst = 1;
     p->replay->n_step = 1;
     learner->double_dqn = 0;
     learner->loss = GPUR_LOSS_SQUARED;
-    learner->returns.cache_size = learner->batch_size * run->target_period / run->train_period;
+    learner->returns.cache_size = learner->batch_size * config->target_period / config->train_period;
     learner->returns.block_length = 100;
 }
 
@@ -200,7 +196,7 @@ static gpur_status set_vrc(const preset *p, const gpur_obs_kind *kind)
     set_bursts(p);
     p->run->eval_period = 0;
     p->learner->optimizer = authors_adam(5e-5f, 1e-8f, 0.0f);
-    p->learner->exploration = exploration_2021(1000000, p->run->prepopulation);
+    p->learner->exploration = exploration_2021(1000000, p->config->prepopulation);
     p->learner->returns.truncation_terminates = 1;
     return GPUR_OK;
 }
@@ -221,7 +217,7 @@ static gpur_status set_vrc_small(const preset *p, const gpur_obs_kind *kind)
     set_small(p, kind);
     set_bursts(p);
     p->learner->optimizer = authors_adam(2.5e-4f, 1e-8f, 0.0f);
-    p->learner->exploration = exploration_2021(100000, p->run->prepopulation);
+    p->learner->exploration = exploration_2021(100000, p->config->prepopulation);
     return GPUR_OK;
 }
 
@@ -264,7 +260,7 @@ static gpur_status set_all(const preset *p, int system)
 {
     GPUR_TRY(gpur_preset_check_env(p->name, p->env_name, &p->info));
     const gpur_obs_kind kind = gpur_obs_kind_of(&p->info.obs);
-    GPUR_TRY(set_run(p->run));
+    GPUR_TRY(set_run(p));
     p->learner->returns.cache_size = 0;
     GPUR_TRY(systems[system].set(p, &kind));
     p->learner->network.num_actions = p->info.action.num_actions;
@@ -278,34 +274,41 @@ static gpur_status set_copies(const preset *given, int system)
 {
     gpur_replay_config replay;
     gpur_dqn_config learner;
-    gpur_fast_dqn_config run;
+    gpur_fast_dqn_config config;
+    gpur_run_config run = *given->run;
     gpur_field fields[GPUR_FAST_DQN_FIELDS] = {{0}};
     preset copies = *given;
     GPUR_TRY(gpur_replay_config_init(&replay, sizeof replay));
     GPUR_TRY(gpur_dqn_config_init(&learner, sizeof learner));
-    GPUR_TRY(gpur_fast_dqn_config_init(&run, sizeof run));
+    GPUR_TRY(gpur_fast_dqn_config_init(&config, sizeof config));
     GPUR_TRY(gpur_sized_read(&replay, sizeof replay, given->replay, "gpur_replay_config"));
     GPUR_TRY(gpur_sized_read(&learner, sizeof learner, given->learner, "gpur_dqn_config"));
-    GPUR_TRY(gpur_sized_read(&run, sizeof run, given->run, "gpur_fast_dqn_config"));
-    replay.size = sizeof replay, learner.size = sizeof learner, run.size = sizeof run;
-    copies.replay = &replay, copies.learner = &learner, copies.run = &run, copies.fields = fields;
+    GPUR_TRY(gpur_sized_read(&config, sizeof config, given->config, "gpur_fast_dqn_config"));
+    replay.size = sizeof replay, learner.size = sizeof learner, config.size = sizeof config;
+    copies.replay = &replay, copies.learner = &learner, copies.run = &run, copies.config = &config,
+    copies.fields = fields;
     GPUR_TRY(set_all(&copies, system));
     memcpy(given->fields, fields, (size_t)replay.field_count * sizeof *fields);
     replay.fields = given->fields;
     GPUR_TRY(gpur_sized_write(given->replay, &replay, sizeof replay, "gpur_replay_config"));
     GPUR_TRY(gpur_sized_write(given->learner, &learner, sizeof learner, "gpur_dqn_config"));
-    return gpur_sized_write(given->run, &run, sizeof run, "gpur_fast_dqn_config");
+    GPUR_TRY(gpur_sized_write(given->config, &config, sizeof config, "gpur_fast_dqn_config"));
+    *given->run = run;
+    return GPUR_OK;
 }
 
-gpur_status gpur_fast_dqn_preset(const char *name, const gpur_run_envs *envs, gpur_field fields[GPUR_FAST_DQN_FIELDS],
-                                 gpur_replay_config *replay, gpur_dqn_config *learner, gpur_fast_dqn_config *run)
+gpur_status gpur_fast_dqn_preset(const char *name, gpur_run_config *run, gpur_field fields[GPUR_FAST_DQN_FIELDS],
+                                 gpur_replay_config *replay, gpur_dqn_config *learner, gpur_fast_dqn_config *config)
 {
     int system;
-    preset p = {.name = name, .fields = fields, .replay = replay, .learner = learner, .run = run};
-    GPUR_REQUIRE(name && envs && fields && replay && learner && run, "an argument is NULL; none may be");
+    gpur_run_config all;
+    preset p = {.name = name, .fields = fields, .replay = replay, .learner = learner, .config = config, .run = &all};
+    GPUR_REQUIRE(name && run && fields && replay && learner && config, "an argument is NULL; none may be");
     GPUR_TRY(find_system(&p, &system));
     if (systems[system].has_cache)
         GPUR_TRY(check_room(&p));
-    GPUR_TRY(gpur_preset_ask_env(envs, &p.info, &p.env_name));
-    return set_copies(&p, system);
+    GPUR_TRY(gpur_run_read_config(run, &all));
+    GPUR_TRY(gpur_preset_ask_env(&all, &p.info, &p.env_name));
+    GPUR_TRY(set_copies(&p, system));
+    return gpur_sized_write(run, &all, sizeof all, "gpur_run_config");
 }

@@ -96,11 +96,10 @@ static gpur_state_table table_of(run_state *state)
     gpur_state_add_setting(&t, "target_period", GPUR_SCALAR_I64, &c->target_period);
     gpur_state_add_setting(&t, "train_period", GPUR_SCALAR_I64, &c->train_period);
     gpur_state_add_setting(&t, "prepopulation", GPUR_SCALAR_I64, &c->prepopulation);
-    gpur_state_add_setting(&t, "seed", GPUR_SCALAR_U64, &c->seed);
-    gpur_state_add_setting(&t, "eval_period", GPUR_SCALAR_I64, &c->eval_period);
-    gpur_state_add_setting(&t, "eval_episodes", GPUR_SCALAR_I64, &c->eval_episodes);
-    gpur_state_add_setting(&t, "eval_count", GPUR_SCALAR_I32, &run->evaluator.count);
-    gpur_state_add_setting(&t, "eval_epsilon", GPUR_SCALAR_F32, &c->eval_epsilon);
+    gpur_state_add_setting(&t, "eval_period", GPUR_SCALAR_I64, &run->core.config.eval_period);
+    gpur_state_add_setting(&t, "eval_episodes", GPUR_SCALAR_I64, &run->core.config.eval_episodes);
+    gpur_state_add_setting(&t, "eval_envs", GPUR_SCALAR_I32, &run->evaluator.count);
+    gpur_state_add_setting(&t, "eval_epsilon", GPUR_SCALAR_F32, &run->core.config.eval_epsilon);
     gpur_state_add_count(&t, "step", GPUR_SCALAR_I64, &state->step);
     gpur_state_add_count(&t, "prepopulated", GPUR_SCALAR_I64, &state->prepopulated);
     gpur_state_add_count(&t, "train_steps", GPUR_SCALAR_I64, &state->train_steps);
@@ -348,10 +347,11 @@ static gpur_status load(run_state *state, const char *folder)
     return replace_all(state, &table, folder);
 }
 
-gpur_status gpur_fast_dqn_load(gpur_run *core, const char *folder)
+gpur_status gpur_fast_dqn_load(gpur_run *core, const char *folder, int32_t refill)
 {
     gpur_fast_dqn *const run = gpur_fast_dqn_of(core);
     run_state state = {.run = run};
+    (void)refill;
     GPUR_REQUIRE(!run->have_envs_begun, "the run has taken %" PRId64 " steps; load before the first", run->step);
     const gpur_status status = load(&state, folder);
     free(state.memory);

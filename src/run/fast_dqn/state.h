@@ -6,4 +6,4 @@
 
 /* As gpur_run_system wants them. */
 gpur_status gpur_fast_dqn_save(gpur_run *core, const char *folder);
-gpur_status gpur_fast_dqn_load(gpur_run *core, const char *folder);
+gpur_status gpur_fast_dqn_load(gpur_run *core, const char *folder, int32_t refill);

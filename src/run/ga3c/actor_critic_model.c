@@ -126,7 +126,7 @@ static gpur_status open_policy(actor_critic_model *model, const gpur_ga3c_config
     config.streams = c->tuner == GPUR_TUNER_NONE ? c->predictors : GPUR_MAX_POLICY_STREAMS;
     config.math = learner->math;
     config.policy_floor = learner->policy_floor;
-    config.seed = c->seed;
+    config.seed = model->seed;
     return gpur_policy_create(model->learner->device, &config, &model->policy);
 }
 
@@ -159,25 +159,27 @@ static gpur_ga3c_model table_of(actor_critic_model *model)
     };
 }
 
-gpur_status gpur_ga3c_create(gpur_learner *learner, const gpur_run_envs *envs, const gpur_ga3c_config *config,
+gpur_status gpur_ga3c_create(gpur_learner *learner, const gpur_run_config *all, const gpur_ga3c_config *config,
                              gpur_run **run)
 {
     gpur_ga3c_config known;
-    GPUR_REQUIRE(run, "run, which gets the handle, is NULL");
+    gpur_run_config common;
+    GPUR_REQUIRE(run, "handle, which gets the run, is NULL");
     *run = NULL;
     GPUR_TRY(gpur_learner_require(learner, &gpur_algorithm_actor_critic, "gpur_ga3c_create"));
     GPUR_TRY(gpur_ga3c_read_config(config, &known));
+    GPUR_TRY(gpur_run_read_config(all, &common));
     actor_critic_model *const model = calloc(1, sizeof *model);
     if (!model)
         return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for a model of %zu bytes", sizeof *model);
-    *model = (actor_critic_model){.learner = learner, .seed = known.seed, .reward_clip = known.reward_clip};
+    *model = (actor_critic_model){.learner = learner, .seed = common.seed, .reward_clip = known.reward_clip};
     const gpur_status status = open_policy(model, &known);
     if (status != GPUR_OK) {
         close_model(model);
         return status;
     }
     const gpur_ga3c_model table = table_of(model);
-    GPUR_TRY(gpur_ga3c_create_with(&table, envs, config, run));
+    GPUR_TRY(gpur_ga3c_create_with(&table, all, config, run));
     (*run)->learner = learner;
     return GPUR_OK;
 }

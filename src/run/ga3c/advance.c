@@ -3,7 +3,10 @@
  * anything. */
 #include "run/ga3c/advance.h"
 #include "run/ga3c/a2c.h"
+#include "run/ga3c/evaluation.h"
 #include "run/ga3c/threads.h"
+
+#include "base/numbers.h"
 
 #include <inttypes.h>
 
@@ -119,9 +122,9 @@ static gpur_status begin(gpur_ga3c *run)
     return gpur_ga3c_begin(run);
 }
 
-gpur_status gpur_ga3c_advance(gpur_run *core, int64_t steps)
+static gpur_status take_steps(gpur_ga3c *run, int64_t steps)
 {
-    gpur_ga3c *const run = gpur_ga3c_of(core);
+    gpur_run *const core = &run->core;
     gpur_status status = begin(run);
     if (status == GPUR_OK) {
         set_remaining(run, steps);
@@ -133,4 +136,38 @@ gpur_status gpur_ga3c_advance(gpur_run *core, int64_t steps)
     if (gpur_run_has_failed(core))
         return status;
     return run->model.check(run->model.context);
+}
+
+/* Steps to the next evaluation; INT64_MAX: there is none. */
+static int64_t steps_left(const gpur_run *core)
+{
+    const int64_t period = core->config.eval_episodes > 0 ? core->config.eval_period : 0;
+    return period > 0 ? period - core->stats.env_steps % period : INT64_MAX;
+}
+
+/* An evaluation that was stopped is played anew. */
+static gpur_status evaluate_if_due(gpur_run *core)
+{
+    gpur_run_event event = {.kind = GPUR_RUN_EVALUATION, .env_index = -1};
+    const int64_t done = core->stats.env_steps;
+    if (done == 0 || steps_left(core) != core->config.eval_period || core->stats.evaluated_steps == done ||
+        gpur_run_is_stopping(core) || gpur_run_has_failed(core))
+        return GPUR_OK;
+    GPUR_TRY(gpur_ga3c_evaluate(core, core->config.eval_episodes, 0, &event));
+    if (!gpur_run_is_stopping(core))
+        gpur_run_report_evaluation(core, &event);
+    return GPUR_OK;
+}
+
+/* Nobody acts while an evaluation is played. */
+gpur_status gpur_ga3c_advance(gpur_run *core, int64_t steps, int64_t train_steps)
+{
+    const int64_t end = core->stats.env_steps + steps;
+    (void)train_steps;
+    GPUR_TRY(evaluate_if_due(core));
+    do {
+        GPUR_TRY(take_steps(gpur_ga3c_of(core), gpur_min(end - core->stats.env_steps, steps_left(core))));
+        GPUR_TRY(evaluate_if_due(core));
+    } while (core->stats.env_steps < end && !gpur_run_is_stopping(core) && !gpur_run_has_failed(core));
+    return GPUR_OK;
 }

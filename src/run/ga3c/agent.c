@@ -28,7 +28,7 @@ typedef struct agent {
 gpur_status gpur_ga3c_open_runner(const gpur_ga3c *run, uint64_t seed, gpur_env_runner *runner)
 {
     gpur_env_info info;
-    runner->type = run->core.type;
+    runner->type = run->core.config.type;
     GPUR_TRY(gpur_run_make_env(&run->core, seed, runner, &info));
     unsigned char *const obs = calloc(1, (size_t)run->obs_bytes);
     if (!obs)
@@ -52,7 +52,8 @@ static gpur_status open_agent(agent *a, int64_t incarnation)
 {
     gpur_ga3c *const run = a->run;
     const gpur_ga3c_model *const model = &run->model;
-    GPUR_TRY(gpur_ga3c_open_runner(run, gpur_run_env_seed(run->config.seed, a->slot->number, incarnation), &a->runner));
+    GPUR_TRY(
+        gpur_ga3c_open_runner(run, gpur_run_env_seed(run->core.config.seed, a->slot->number, incarnation), &a->runner));
     if (is_system(a, GPUR_A3C)) {
         GPUR_TRY(gpur_training_batch_open(run, &a->batch));
         GPUR_TRY(model->local_open(model->context, &a->local));

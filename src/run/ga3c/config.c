@@ -55,7 +55,6 @@ static gpur_status check_values(const gpur_ga3c_config *c)
         gpur_choice_check(c->when_full, GPUR_QUEUE_DROP_OLDEST, "when_full", "GPUR_QUEUE_WAIT, REFUSE or DROP_OLDEST"));
     GPUR_TRY(gpur_choice_check(c->tuner, GPUR_TUNER_CODE, "tuner", "GPUR_TUNER_NONE, PAPER or CODE"));
     GPUR_TRY(gpur_range_check(c->max_agents, 1, GPUR_GA3C_MAX_AGENTS, "max_agents"));
-    GPUR_TRY(gpur_reserved_check(&(const int64_t){c->reserved}, 1, "gpur_ga3c_config"));
     GPUR_REQUIRE(c->tuner == GPUR_TUNER_NONE || c->system == GPUR_GA3C,
                  "tuner is %d and system %d; a tuner is for GPUR_GA3C (0) alone", (int)c->tuner, (int)c->system);
     return check_reals(c);
@@ -116,7 +115,7 @@ static gpur_status find_shape(gpur_ga3c *run, const gpur_env_info *info)
 static gpur_status check_env(gpur_ga3c *run)
 {
     gpur_env_info info = {.size = sizeof info};
-    GPUR_TRY(gpur_env_get_info(run->core.type, run->core.env_options, &info));
+    GPUR_TRY(gpur_env_get_info(run->core.config.type, run->core.config.env_options, &info));
     return find_shape(run, &info);
 }
 
@@ -135,9 +134,7 @@ gpur_status gpur_ga3c_configure(gpur_ga3c *run, const gpur_ga3c_config *given)
 {
     gpur_ga3c_config *const c = &run->config;
     GPUR_TRY(gpur_ga3c_read_config(given, c));
-    GPUR_REQUIRE(run->core.type && !run->core.vector,
-                 "the environments are a vector; GA3C needs a type that steps one");
-    run->core.seed = c->seed, run->core.on_event = c->on_event, run->core.user = c->user;
+    GPUR_TRY(gpur_run_require_type(&run->core.config, "GA3C"));
     run->numbers = gpur_ga3c_numbers_of(run, c->agents, c->predictors, c->trainers);
     run->largest = run->numbers;
     GPUR_TRY(gpur_ga3c_check_numbers(run, run->numbers));

@@ -6,10 +6,10 @@
 #include "run/evaluate.h"
 
 /* Random numbers and seeds of evaluations are those of agents that no run has. */
-enum { FIRST_STREAM = GPUR_GA3C_MAX_AGENTS, DEFAULT_EPISODES = 30, DEFAULT_ENVS = 8 };
+enum { FIRST_STREAM = GPUR_GA3C_MAX_AGENTS };
 
 static gpur_status choose(void *context, int64_t count, const unsigned char *obs, const uint32_t *streams,
-                          const uint64_t *steps, int32_t greedy, int32_t *actions)
+                          const uint64_t *steps, int32_t greedy, void *actions)
 {
     const gpur_ga3c *const run = context;
     float values[GPUR_GA3C_MAX_AGENTS];
@@ -25,8 +25,8 @@ static int is_stopping(void *context)
 
 static int32_t count_envs(const gpur_ga3c *run, int64_t episodes)
 {
-    const int64_t wanted = run->core.eval_count ? run->core.eval_count : DEFAULT_ENVS;
-    return (int32_t)gpur_min(gpur_min(wanted, episodes), run->config.max_prediction_batch);
+    const int64_t wanted = gpur_min(gpur_run_eval_envs(&run->core.config, episodes), episodes);
+    return (int32_t)gpur_min(wanted, run->config.max_prediction_batch);
 }
 
 static gpur_status make_envs(gpur_ga3c *run, gpur_evaluator *e)
@@ -34,7 +34,7 @@ static gpur_status make_envs(gpur_ga3c *run, gpur_evaluator *e)
     gpur_env_info info;
     const int64_t made = run->eval_games++;
     for (int32_t i = 0; i < e->count; i++) {
-        const uint64_t seed = gpur_run_env_seed(run->config.seed, FIRST_STREAM + i, made);
+        const uint64_t seed = gpur_run_env_seed(run->core.config.seed, FIRST_STREAM + i, made);
         e->taken[i] = run->eval_steps;
         GPUR_TRY(gpur_prefix_error(gpur_run_make_env(&run->core, seed, &e->runners[i], &info), "the evaluation"));
     }
@@ -43,11 +43,11 @@ static gpur_status make_envs(gpur_ga3c *run, gpur_evaluator *e)
 
 static gpur_status play(gpur_ga3c *run, gpur_evaluator *e, int64_t episodes, int32_t greedy)
 {
-    GPUR_TRY(gpur_evaluator_alloc(e, count_envs(run, episodes), run->core.type, FIRST_STREAM));
+    GPUR_TRY(gpur_evaluator_alloc(e, count_envs(run, episodes), run->core.config.type, sizeof(int32_t), FIRST_STREAM));
     GPUR_TRY(make_envs(run, e));
     GPUR_TRY(gpur_evaluator_open(e, &run->shape, run->model.check_finite));
     gpur_evaluator_begin(e, episodes, greedy);
-    return gpur_evaluator_play(e, choose, run, is_stopping);
+    return gpur_prefix_error(gpur_evaluator_play(e, choose, run, is_stopping), "the evaluation");
 }
 
 /* Statistics show the evaluation while it is played. */
@@ -75,7 +75,7 @@ gpur_status gpur_ga3c_evaluate(gpur_run *core, int64_t episodes, int32_t greedy,
     gpur_evaluator e = {0};
     GPUR_TRY(run->model.broadcast(run->model.context));
     set_evaluator(run, &e);
-    const gpur_status status = play(run, &e, episodes ? episodes : DEFAULT_EPISODES, greedy);
+    const gpur_status status = play(run, &e, episodes, greedy);
     count(run, &e);
     event->env_steps = core->stats.env_steps;
     event->train_steps = core->stats.train_steps;

@@ -121,13 +121,13 @@ static void begin_tuner(gpur_ga3c *run)
 {
     const gpur_ga3c_config *const c = &run->config;
     const gpur_ga3c_numbers most = {c->max_agents, GPUR_GA3C_MAX_PREDICTORS, GPUR_GA3C_MAX_TRAINERS};
-    gpur_tuner_begin(&run->tuner, c->tuner, c->seed, most);
+    gpur_tuner_begin(&run->tuner, c->tuner, run->core.config.seed, most);
     run->mark = c->tuner_settling;
 }
 
-static gpur_status build(gpur_ga3c *run, const gpur_run_envs *envs, const gpur_ga3c_config *config)
+static gpur_status build(gpur_ga3c *run, const gpur_run_config *all, const gpur_ga3c_config *config)
 {
-    GPUR_TRY(gpur_run_open(&run->core, &run_system, envs));
+    GPUR_TRY(gpur_run_open(&run->core, &run_system, all));
     GPUR_TRY(gpur_mutex_open(&run->set_lock, "a run of GA3C"));
     GPUR_TRY(gpur_ga3c_configure(run, config));
     GPUR_TRY(gpur_rollout_pool_open(&run->pool, run->obs_bytes, run->config.t_max));
@@ -139,7 +139,7 @@ static gpur_status build(gpur_ga3c *run, const gpur_run_envs *envs, const gpur_g
     return alloc_all(run);
 }
 
-gpur_status gpur_ga3c_create_with(const gpur_ga3c_model *model, const gpur_run_envs *envs,
+gpur_status gpur_ga3c_create_with(const gpur_ga3c_model *model, const gpur_run_config *all,
                                   const gpur_ga3c_config *config, gpur_run **out)
 {
     gpur_ga3c *const run = calloc(1, sizeof *run);
@@ -148,7 +148,7 @@ gpur_status gpur_ga3c_create_with(const gpur_ga3c_model *model, const gpur_run_e
         return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for a run of %zu bytes", sizeof *run);
     }
     run->model = *model;
-    const gpur_status status = build(run, envs, config);
+    const gpur_status status = build(run, all, config);
     if (status != GPUR_OK) {
         destroy(&run->core);
         return status;

@@ -4,6 +4,7 @@
 
 #include "base/sized.h"
 #include "run/presets.h"
+#include "run/core.h"
 #include "run/spaces.h"
 
 #include <string.h>
@@ -88,7 +89,7 @@ static gpur_status set_learner(const system_entry *entry, const char *env_name, 
 }
 
 /* The defaults of a run are the constants of the authors' code. */
-static gpur_status set_run(const system_entry *entry, gpur_ga3c_config *run)
+static gpur_status set_config(const system_entry *entry, gpur_ga3c_config *run)
 {
     gpur_ga3c_config paper;
     GPUR_TRY(gpur_ga3c_config_init(&paper, sizeof paper));
@@ -96,8 +97,6 @@ static gpur_status set_run(const system_entry *entry, gpur_ga3c_config *run)
     paper.predictors = run->predictors, paper.trainers = run->trainers;
     paper.tuner = run->tuner, paper.tuner_period = run->tuner_period, paper.tuner_settling = run->tuner_settling;
     paper.max_agents = run->max_agents;
-    paper.seed = run->seed;
-    paper.on_event = run->on_event, paper.user = run->user;
     paper.system = entry->system;
     if (entry->stride == 0) { /* environments are quick: without these two the policy lag is 70 updates */
         paper.min_train_batch = 40;
@@ -116,24 +115,28 @@ static const system_entry *find(const char *name)
     return NULL;
 }
 
-gpur_status gpur_ga3c_preset(const char *name, const gpur_run_envs *envs, gpur_actor_critic_config *learner,
-                             gpur_ga3c_config *run)
+gpur_status gpur_ga3c_preset(const char *name, gpur_run_config *run, gpur_actor_critic_config *learner,
+                             gpur_ga3c_config *config)
 {
+    gpur_run_config set_run_to;
     gpur_actor_critic_config set_learner_to;
-    gpur_ga3c_config set_run_to;
+    gpur_ga3c_config set_config_to;
     gpur_env_info info;
     const char *env_name;
-    GPUR_REQUIRE(name && envs && learner && run, "an argument is NULL; none may be");
+    GPUR_REQUIRE(name && run && learner && config, "an argument is NULL; none may be");
     const system_entry *const entry = find(name);
     if (!entry)
         return gpur_preset_refuse(name, GPUR_PRESET_GA3C, GPUR_PRESET_A3C);
-    GPUR_TRY(gpur_preset_ask_env(envs, &info, &env_name));
+    GPUR_TRY(gpur_run_read_config(run, &set_run_to));
+    GPUR_TRY(gpur_preset_ask_env(&set_run_to, &info, &env_name));
     GPUR_TRY(gpur_actor_critic_config_init(&set_learner_to, sizeof set_learner_to));
-    GPUR_TRY(gpur_ga3c_config_init(&set_run_to, sizeof set_run_to));
+    GPUR_TRY(gpur_ga3c_config_init(&set_config_to, sizeof set_config_to));
     GPUR_TRY(gpur_sized_read(&set_learner_to, sizeof set_learner_to, learner, "gpur_actor_critic_config"));
-    GPUR_TRY(gpur_sized_read(&set_run_to, sizeof set_run_to, run, "gpur_ga3c_config"));
+    GPUR_TRY(gpur_sized_read(&set_config_to, sizeof set_config_to, config, "gpur_ga3c_config"));
     GPUR_TRY(set_learner(entry, env_name, &info, &set_learner_to));
-    GPUR_TRY(set_run(entry, &set_run_to));
+    GPUR_TRY(set_config(entry, &set_config_to));
+    set_run_to.eval_period = 0, set_run_to.eval_episodes = 30;
     GPUR_TRY(gpur_sized_write(learner, &set_learner_to, sizeof set_learner_to, "gpur_actor_critic_config"));
-    return gpur_sized_write(run, &set_run_to, sizeof set_run_to, "gpur_ga3c_config");
+    GPUR_TRY(gpur_sized_write(run, &set_run_to, sizeof set_run_to, "gpur_run_config"));
+    return gpur_sized_write(config, &set_config_to, sizeof set_config_to, "gpur_ga3c_config");
 }

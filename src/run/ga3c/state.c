@@ -65,7 +65,6 @@ static gpur_state_table table_of(gpur_ga3c *run, run_state *state)
     gpur_state_add_setting(&table, "discount", GPUR_SCALAR_F32, &c->discount);
     gpur_state_add_setting(&table, "reward_clip", GPUR_SCALAR_F32, &c->reward_clip);
     gpur_state_add_setting(&table, "drop_terminal", GPUR_SCALAR_I32, &c->drop_terminal);
-    gpur_state_add_setting(&table, "seed", GPUR_SCALAR_U64, &c->seed);
     add_counts(state, &table);
     gpur_state_add_array(&table, (gpur_state_array){"lags", GPUR_I64, GPUR_GA3C_LAGS, 0, state->stats.ga3c.lags, 1});
     gpur_state_add_array(&table,
@@ -116,12 +115,13 @@ static void set_state(gpur_ga3c *run, const run_state *state)
     run->eval_games = state->eval_games;
 }
 
-gpur_status gpur_ga3c_load(gpur_run *core, const char *folder)
+gpur_status gpur_ga3c_load(gpur_run *core, const char *folder, int32_t refill)
 {
     gpur_ga3c *const run = gpur_ga3c_of(core);
     char path[GPUR_FOLDER_PATH];
     run_state state = {0};
     gpur_state_table table = table_of(run, &state);
+    (void)refill;
     GPUR_REQUIRE(!run->has_begun, "the run has taken %lld steps; load before the first gpur_run_advance",
                  (long long)core->stats.env_steps);
     GPUR_TRY(gpur_state_read(&table, folder));

@@ -6,4 +6,4 @@
 
 /* As gpur_run_system wants them. */
 gpur_status gpur_ga3c_save(gpur_run *core, const char *folder);
-gpur_status gpur_ga3c_load(gpur_run *core, const char *folder);
+gpur_status gpur_ga3c_load(gpur_run *core, const char *folder, int32_t refill);

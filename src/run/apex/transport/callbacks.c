@@ -131,9 +131,11 @@ static gpur_status receive_block(gpur_apex *apex, const void *block, int64_t byt
     return status;
 }
 
-gpur_status gpur_apex_receive_block(gpur_apex *apex, const void *block, int64_t bytes)
+gpur_status gpur_apex_receive_block(gpur_run *run, const void *block, int64_t bytes)
 {
-    GPUR_REQUIRE(apex && block, "apex and block must not be NULL");
+    gpur_apex *apex = NULL;
+    GPUR_REQUIRE(run && block, "run and block must not be NULL");
+    GPUR_TRY(gpur_apex_find(run, &apex));
     const gpur_status status = receive_block(apex, block, bytes);
     const int is_of_the_run = status != GPUR_OK && !gpur_intake_is_refusal(status) && status != GPUR_WOULD_BLOCK &&
                               status != GPUR_INTERRUPTED;
@@ -157,10 +159,11 @@ static gpur_status begin_incarnation(gpur_slot *slot, int64_t incarnation)
 
 /* A block of the incarnation before may still wait for the limiter. It then waits no longer, so that the death is
  * counted now. */
-gpur_status gpur_apex_receive_start(gpur_apex *apex, int32_t actor, int64_t incarnation)
+gpur_status gpur_apex_receive_start(gpur_run *run, int32_t actor, int64_t incarnation)
 {
+    gpur_apex *apex = NULL;
     gpur_slot *slot = NULL;
-    GPUR_REQUIRE(apex, "apex is NULL");
+    GPUR_TRY(gpur_apex_find(run, &apex));
     GPUR_TRY(find_slot(apex, actor, &slot));
     gpur_mutex_lock(&apex->core.lock);
     slot->has_ended = incarnation > slot->incarnation;
@@ -173,10 +176,11 @@ gpur_status gpur_apex_receive_start(gpur_apex *apex, int32_t actor, int64_t inca
     return status;
 }
 
-gpur_status gpur_apex_receive_episode(gpur_apex *apex, int32_t actor, int64_t length, double episode_return)
+gpur_status gpur_apex_receive_episode(gpur_run *run, int32_t actor, int64_t length, double episode_return)
 {
+    gpur_apex *apex = NULL;
     gpur_slot *slot = NULL;
-    GPUR_REQUIRE(apex, "apex is NULL");
+    GPUR_TRY(gpur_apex_find(run, &apex));
     GPUR_TRY(find_slot(apex, actor, &slot));
     GPUR_REQUIRE(length >= 1, "length is %" PRId64 "; it must be at least 1", length);
     GPUR_REQUIRE(isfinite(episode_return) || !gpur_replay_settings(apex->replay)->check_finite,
@@ -189,14 +193,17 @@ gpur_status gpur_apex_receive_episode(gpur_apex *apex, int32_t actor, int64_t le
     return GPUR_OK;
 }
 
-int64_t gpur_apex_weights_bytes(const gpur_apex *apex)
+int64_t gpur_apex_weights_bytes(gpur_run *run)
 {
-    return apex ? apex->shared.weights_bytes : 0;
+    gpur_apex *apex = NULL;
+    return gpur_apex_find(run, &apex) == GPUR_OK ? apex->shared.weights_bytes : 0;
 }
 
-gpur_status gpur_apex_get_weights(gpur_apex *apex, void *weights, int64_t bytes, int64_t *broadcast)
+gpur_status gpur_apex_get_weights(gpur_run *run, void *weights, int64_t bytes, int64_t *broadcast)
 {
-    GPUR_REQUIRE(apex && broadcast, "apex and broadcast must not be NULL");
+    gpur_apex *apex = NULL;
+    GPUR_REQUIRE(run && broadcast, "run and broadcast must not be NULL");
+    GPUR_TRY(gpur_apex_find(run, &apex));
     GPUR_REQUIRE(!weights || bytes == apex->shared.weights_bytes,
                  "bytes is %" PRId64 "; it must be gpur_apex_weights_bytes, %" PRId64, bytes,
                  apex->shared.weights_bytes);
@@ -263,34 +270,35 @@ static gpur_status read_transport(const gpur_apex_transport *given, callback_act
 static gpur_status act(callback_actor *b, gpur_actor_context *context, const gpur_replay_config *replay,
                        int32_t threads)
 {
-    const gpur_actor_transport transport = {b, give_block, give_episode, pull};
+    const gpur_actor_transport transport = {b, give_block, give_episode, pull, NULL, NULL};
     GPUR_TRY(gpur_actor_resources_open(&b->resources, context, replay, threads));
     context->counts = &b->counts;
     return gpur_actor_run(context, &b->settings, &transport);
 }
 
-static gpur_status check_and_act(const gpur_apex_config *config, int32_t actor, int64_t incarnation, callback_actor *b,
-                                 gpur_actor_context *context, const gpur_apex_networks *networks,
+static gpur_status check_and_act(const gpur_run_config *given, const gpur_apex_config *config, int32_t actor,
+                                 int64_t incarnation, callback_actor *b, const gpur_apex_networks *networks,
                                  const gpur_replay_config *replay, int32_t threads)
 {
+    gpur_actor_context context = {.type = NULL};
+    gpur_run_config run;
     gpur_apex_config c;
-    GPUR_TRY(gpur_actor_check(context, networks, replay, threads));
+    GPUR_TRY(gpur_actor_read_run(given, &run, &context));
+    GPUR_TRY(gpur_actor_check(&context, networks, replay, threads));
     GPUR_TRY(gpur_apex_read_config(config, &c));
     GPUR_TRY(gpur_apex_check_actor(&c, actor));
     GPUR_REQUIRE(incarnation >= 0, "incarnation is %" PRId64 "; it must be 0 or more", incarnation);
-    b->settings = gpur_apex_actor_settings(&c, context->networks.critic != NULL, actor, incarnation);
-    context->env_options = c.env_options ? c.env_options : "";
-    return act(b, context, replay, threads);
+    b->settings = gpur_apex_actor_settings(&run, &c, context.networks.critic != NULL, actor, incarnation);
+    return act(b, &context, replay, threads);
 }
 
-gpur_status gpur_apex_act(const gpur_apex_config *config, int32_t actor, int64_t incarnation, const gpur_env_type *type,
-                          const gpur_replay_config *replay, const gpur_apex_networks *networks, int32_t threads,
-                          const gpur_apex_transport *transport)
+gpur_status gpur_apex_act(const gpur_run_config *run, const gpur_apex_config *config, int32_t actor,
+                          int64_t incarnation, const gpur_replay_config *replay, const gpur_apex_networks *networks,
+                          int32_t threads, const gpur_apex_transport *transport)
 {
     callback_actor b = {.has_weights = 0};
-    gpur_actor_context context = {.type = type};
     GPUR_TRY(read_transport(transport, &b));
-    const gpur_status status = check_and_act(config, actor, incarnation, &b, &context, networks, replay, threads);
+    const gpur_status status = check_and_act(run, config, actor, incarnation, &b, networks, replay, threads);
     gpur_actor_resources_close(&b.resources);
     free(b.weights);
     return status;

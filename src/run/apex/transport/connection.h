@@ -7,11 +7,12 @@
 #include "run/apex/actor.h"
 
 typedef enum gpur_message_kind {
-    GPUR_MESSAGE_HELLO = 1, /* to the actor: gpur_hello, with the descriptor of the shared memory */
-    GPUR_MESSAGE_BLOCK,     /* all others are from it. Where it waits, a byte answers that the block was taken */
-    GPUR_MESSAGE_EPISODE,   /* gpur_actor_episode */
-    GPUR_MESSAGE_ERROR,     /* the text, without a NUL */
-    GPUR_MESSAGE_END,       /* nothing: it has ended, as it was asked to */
+    GPUR_MESSAGE_HELLO = 1,  /* to the actor: gpur_hello, with the descriptor of the shared memory */
+    GPUR_MESSAGE_BLOCK,      /* all others are from it. Where it waits, a byte answers that the block was taken */
+    GPUR_MESSAGE_EPISODE,    /* gpur_actor_episode */
+    GPUR_MESSAGE_EVALUATION, /* gpur_actor_evaluation */
+    GPUR_MESSAGE_ERROR,      /* the text, without a NUL */
+    GPUR_MESSAGE_END,        /* nothing: it has ended, as it was asked to */
 } gpur_message_kind;
 
 typedef struct gpur_message {

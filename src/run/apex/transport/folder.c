@@ -223,14 +223,15 @@ static gpur_status look(gpur_apex *apex)
     return look_at_all(apex);
 }
 
-/* A block that the run does not let in is kept, and the files behind it stay. While gpur_apex_finish runs, its file
- * stays, too. */
+/* A block that the run does not let in is kept, and the files behind it stay. While the run waits for the ends of its
+ * own actors, its file stays, too. */
 static int poll_folder(gpur_apex *apex)
 {
     gpur_folder_side *const f = apex->folder;
     const int64_t before = f->taken;
     gpur_mutex_lock(&apex->core.lock);
-    const int may_look = apex->has_begun && !apex->is_finishing && !apex->is_quitting && apex->core.status == GPUR_OK;
+    const int may_look =
+        apex->has_begun && apex->gate != GPUR_APEX_LETS_END && !apex->is_quitting && apex->core.status == GPUR_OK;
     gpur_mutex_unlock(&apex->core.lock);
     if (!may_look && f->has_block)
         close_block(f);
@@ -427,42 +428,43 @@ static int64_t microseconds(void)
 }
 
 /* Nobody counts the starts of a remote actor, so its incarnation is the time of this one. */
-static gpur_status read_settings(const gpur_apex_config *given, int32_t actor, folder_actor *w,
-                                 gpur_actor_context *context)
+static gpur_status read_settings(const gpur_run_config *run, const gpur_apex_config *given, int32_t actor,
+                                 folder_actor *w, const gpur_actor_context *context)
 {
     gpur_apex_config c;
     GPUR_TRY(gpur_apex_read_config(given, &c));
     GPUR_REQUIRE(c.folder, "folder is NULL; a remote actor must have one");
     GPUR_TRY(gpur_apex_check_actor(&c, actor));
-    w->settings = gpur_apex_actor_settings(&c, context->networks.critic != NULL, actor, microseconds());
-    context->env_options = c.env_options ? c.env_options : "";
+    w->settings = gpur_apex_actor_settings(run, &c, context->networks.critic != NULL, actor, microseconds());
     return gpur_apex_paths_open(c.folder, &w->paths);
 }
 
 static gpur_status work(folder_actor *w, gpur_actor_context *context, const gpur_replay_config *replay, int32_t threads)
 {
-    const gpur_actor_transport transport = {w, leave_block, pass_over_episode, pull};
+    const gpur_actor_transport transport = {w, leave_block, pass_over_episode, pull, NULL, NULL};
     GPUR_TRY(gpur_actor_resources_open(&w->resources, context, replay, threads));
     context->counts = &w->counts;
     return gpur_actor_run(context, &w->settings, &transport);
 }
 
-static gpur_status check_and_work(const gpur_apex_config *config, int32_t actor, folder_actor *w,
-                                  gpur_actor_context *context, const gpur_apex_networks *networks,
+static gpur_status check_and_work(const gpur_run_config *given, const gpur_apex_config *config, int32_t actor,
+                                  folder_actor *w, gpur_actor_context *context, const gpur_apex_networks *networks,
                                   const gpur_replay_config *replay, int32_t threads)
 {
+    gpur_run_config run;
+    GPUR_TRY(gpur_actor_read_run(given, &run, context));
     GPUR_TRY(gpur_actor_check(context, networks, replay, threads));
-    GPUR_TRY(read_settings(config, actor, w, context));
+    GPUR_TRY(read_settings(&run, config, actor, w, context));
     return work(w, context, replay, threads);
 }
 
-gpur_status gpur_apex_work(const gpur_apex_config *config, int32_t actor, const gpur_env_type *type,
+gpur_status gpur_apex_work(const gpur_run_config *run, const gpur_apex_config *config, int32_t actor,
                            const gpur_replay_config *replay, const gpur_apex_networks *networks, int32_t threads,
                            int (*stop)(void *user), void *user)
 {
     folder_actor w = {.stop = stop, .user = user};
-    gpur_actor_context context = {.type = type};
-    const gpur_status status = check_and_work(config, actor, &w, &context, networks, replay, threads);
+    gpur_actor_context context = {.type = NULL};
+    const gpur_status status = check_and_work(run, config, actor, &w, &context, networks, replay, threads);
     gpur_actor_resources_close(&w.resources);
     return status == GPUR_INTERRUPTED ? GPUR_OK : status;
 }

@@ -3,6 +3,7 @@
 #include "run/apex/transport/process.h"
 
 #include "base/clock.h"
+#include "run/apex/evaluation.h"
 #include "run/apex/intake.h"
 #include "run/apex/settings.h"
 #include "run/apex/transport/connection.h"
@@ -186,6 +187,17 @@ static gpur_status take_episode(gpur_slot *slot, const actor_process *p)
     return gpur_intake_try_episode(slot, &episode, p->inbox.head.steps);
 }
 
+static gpur_status take_evaluation(gpur_slot *slot, const actor_process *p)
+{
+    gpur_actor_evaluation evaluation;
+    GPUR_REQUIRE(gpur_slot_evaluates(slot) && p->inbox.head.bytes == (int64_t)sizeof evaluation,
+                 "actor %d has sent an evaluation of %" PRId64 " bytes; it must be of actor %d, and have %zu",
+                 (int)slot->actor, p->inbox.head.bytes, GPUR_APEX_EVALUATOR, sizeof evaluation);
+    memcpy(&evaluation, p->inbox.data, sizeof evaluation);
+    gpur_apex_take_evaluation(slot, &evaluation);
+    return GPUR_OK;
+}
+
 static gpur_status take_error(gpur_slot *slot, const actor_process *p)
 {
     char error[GPUR_MESSAGE_TEXT];
@@ -205,6 +217,8 @@ static gpur_status take_message(gpur_slot *slot, actor_process *p)
         return take_block(slot, p);
     case GPUR_MESSAGE_EPISODE:
         return take_episode(slot, p);
+    case GPUR_MESSAGE_EVALUATION:
+        return take_evaluation(slot, p);
     case GPUR_MESSAGE_ERROR:
         return take_error(slot, p);
     default:
@@ -362,12 +376,23 @@ static gpur_status send_episode(void *context, const gpur_actor_episode *episode
     return gpur_connection_send(s->connection, GPUR_MESSAGE_EPISODE, steps, episode, sizeof *episode);
 }
 
+static int is_gone(void *context)
+{
+    return gpur_connection_is_gone(((const served_actor *)context)->connection);
+}
+
 static gpur_status pull(void *context, const gpur_actor_policies *policies, int *is_newer)
 {
     served_actor *const s = context;
-    if (gpur_connection_is_gone(s->connection))
+    if (is_gone(s))
         return gpur_fail(GPUR_INTERRUPTED, "the learner is gone");
     return gpur_shared_pull(&s->reader, policies, is_newer);
+}
+
+static gpur_status send_evaluation(void *context, const gpur_actor_evaluation *evaluation)
+{
+    return gpur_connection_send(((const served_actor *)context)->connection, GPUR_MESSAGE_EVALUATION, 0, evaluation,
+                                sizeof *evaluation);
 }
 
 static gpur_status open_resources(served_actor *s, gpur_actor_context *context, const gpur_replay_config *replay,
@@ -384,10 +409,11 @@ static gpur_status open_resources(served_actor *s, gpur_actor_context *context, 
 
 static gpur_status act(served_actor *s, const gpur_hello *hello, gpur_actor_context *context)
 {
-    const gpur_actor_transport transport = {s, send_block, send_episode, pull};
+    const gpur_actor_transport transport = {s, send_block, send_episode, pull, send_evaluation, is_gone};
     s->reader.shared = &s->shared;
     s->waits = hello->settings.waits;
     context->counts = gpur_shared_counts(&s->shared, hello->settings.actor);
+    context->shared = &s->shared;
     GPUR_TRY(gpur_actor_run(context, &hello->settings, &transport));
     return gpur_connection_send(s->connection, GPUR_MESSAGE_END, atomic_load(&context->counts->steps), NULL, 0);
 }
@@ -395,11 +421,12 @@ static gpur_status act(served_actor *s, const gpur_hello *hello, gpur_actor_cont
 static gpur_status check_hello(const gpur_hello *hello)
 {
     const gpur_actor_settings *const a = &hello->settings;
-    GPUR_REQUIRE(a->actor >= 0 && a->actor < GPUR_APEX_SLOTS && a->pull_period > 0 && hello->weights_bytes > 0 &&
-                     hello->weights_bytes < INT64_MAX / 4,
-                 "the learner gives the actor the number %d, a pull_period of %" PRId64 " and weights of %" PRId64
-                 " bytes; they must be 0 to %d, above 0, and from 1 to below 2^61",
-                 (int)a->actor, a->pull_period, hello->weights_bytes, GPUR_APEX_SLOTS - 1);
+    GPUR_REQUIRE(a->actor >= 0 && a->actor < GPUR_APEX_SLOTS && a->pull_period > 0 && a->eval_envs > 0 &&
+                     hello->weights_bytes > 0 && hello->weights_bytes < INT64_MAX / 4,
+                 "the learner gives the actor the number %d, a pull_period of %" PRId64
+                 ", %d environments of evaluations and weights of %" PRId64
+                 " bytes; they must be 0 to %d, above 0, above 0, and from 1 to below 2^61",
+                 (int)a->actor, a->pull_period, (int)a->eval_envs, hello->weights_bytes, GPUR_APEX_SLOTS - 1);
     return GPUR_OK;
 }
 
@@ -443,12 +470,15 @@ static gpur_status check(int32_t connection, gpur_actor_context *context, const 
     return GPUR_OK;
 }
 
-gpur_status gpur_apex_serve(int32_t connection, const gpur_env_type *type, const char *env_options,
-                            const gpur_replay_config *replay, const gpur_apex_networks *networks, int32_t threads)
+gpur_status gpur_apex_serve(int32_t connection, const gpur_run_config *run, const gpur_replay_config *replay,
+                            const gpur_apex_networks *networks, int32_t threads)
 {
-    gpur_actor_context context = {.type = type, .env_options = env_options ? env_options : ""};
+    gpur_actor_context context = {.type = NULL};
     served_actor s = {.connection = connection, .actor = -1, .shared.fd = -1};
-    gpur_status status = check(connection, &context, networks, replay, threads);
+    gpur_run_config common;
+    gpur_status status = gpur_actor_read_run(run, &common, &context);
+    if (status == GPUR_OK)
+        status = check(connection, &context, networks, replay, threads);
     if (status == GPUR_OK)
         status = serve(&s, &context, replay, threads);
     if (status != GPUR_OK && status != GPUR_INTERRUPTED)

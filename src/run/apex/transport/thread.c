@@ -4,6 +4,7 @@
 
 #include "base/thread.h"
 #include "replay/view.h"
+#include "run/apex/evaluation.h"
 #include "run/apex/intake.h"
 #include "run/apex/settings.h"
 
@@ -40,18 +41,25 @@ static gpur_status pull(void *context, const gpur_actor_policies *policies, int 
     return gpur_shared_pull(&((actor_thread *)context)->reader, policies, is_newer);
 }
 
+static gpur_status take_evaluation(void *context, const gpur_actor_evaluation *evaluation)
+{
+    gpur_apex_take_evaluation(((const actor_thread *)context)->slot, evaluation);
+    return GPUR_OK;
+}
+
 static gpur_status act(actor_thread *t, gpur_actor_counts *counts)
 {
     const gpur_apex *const apex = t->slot->apex;
-    const gpur_actor_transport transport = {t, take_block, take_episode, pull};
-    const gpur_actor_context context = {.type = apex->core.type,
-                                        .env_options = apex->core.env_options,
+    const gpur_actor_transport transport = {t, take_block, take_episode, pull, take_evaluation, NULL};
+    const gpur_actor_context context = {.type = apex->core.config.type,
+                                        .env_options = apex->core.config.env_options,
                                         .device = apex->device,
                                         .schema = gpur_replay_schema(apex->replay),
                                         .replay = gpur_replay_settings(apex->replay),
                                         .format = apex->format,
                                         .networks = apex->networks,
-                                        .counts = counts};
+                                        .counts = counts,
+                                        .shared = &apex->shared};
     return gpur_actor_run(&context, &t->settings, &transport);
 }
 
