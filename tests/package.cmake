@@ -45,7 +45,7 @@ if(TARGET gpureplay_examples_env)
             register(example_${name}.${device} "${device}" ${name} ${device} ${name}.${device}.safetensors)
             set_tests_properties(example_${name}.${device} PROPERTIES SKIP_REGULAR_EXPRESSION GPUR_UNAVAILABLE)
         endforeach()
-        foreach(command IN ITEMS "fast-dqn-small 15000" "apex-dqn-small 30000" "a2c-small 100000") # begun, and gone on with
+        foreach(command IN ITEMS "fast-dqn-small 15000" "apex-dqn-small 30000" "a2c-small 100000")
             string(REGEX REPLACE " .*" ".${device}" folder ${command})
             register(example_runs.${folder} "${device}" sh -c "rm -rf ${folder} && \"$<TARGET_FILE:runs>\" ${device} \
 ${command} ${folder} && \"$<TARGET_FILE:runs>\" ${device} ${command} ${folder}")
