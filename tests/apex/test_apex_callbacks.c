@@ -359,9 +359,11 @@ TEST(lost_blocks_are_the_gaps_and_a_new_incarnation_is_a_start)
     CHECK_OK(deliver(make(2, 1, 2)));
     gpur_run_stats stats = apex_fixture_stats(&fixture);
     CHECK(stats.apex.lost_blocks == 3 && stats.apex.starts == 2 && stats.apex.deaths == 0 && stats.apex.actors == 2);
+    const int64_t steps = stats.env_steps;
     CHECK_OK(deliver(make(0, 4, 0)));
     CHECK_OK(deliver(make(0, 4, 1)));
     stats = apex_fixture_stats(&fixture);
+    CHECK_EQUAL(stats.env_steps, steps + 2 * ROWS); /* of a new incarnation they are counted from 0 on */
     CHECK(stats.apex.lost_blocks == 3 && stats.apex.starts == 3 && stats.apex.deaths == 1 && stats.apex.actors == 2);
     CHECK(stats.apex.rows == 6 * ROWS && stats.apex.refused_blocks == 0);
     CHECK_EQUAL(fixture.kinds[GPUR_RUN_STARTED], 3);
