@@ -329,9 +329,10 @@ static void *train_and_publish(void *context)
     for (int t = 0; t < EACH && w->status == GPUR_OK; t++) {
         make_batch(&b, w->number * EACH + t, FEATURES);
         const gpur_actor_critic_batch input = given(&b);
+        gpur_actor_critic_losses losses;
         w->status = w->local ? gpur_local_model_pull(w->local) : GPUR_OK;
         if (w->status == GPUR_OK)
-            w->status = w->local ? gpur_local_model_train(w->local, &input, NULL)
+            w->status = w->local ? gpur_local_model_train(w->local, &input, &losses)
                                  : gpur_actor_critic_train(w->learner, &input, NULL);
         if (w->status == GPUR_OK)
             w->status = gpur_policy_pull(w->policy, w->learner, GPUR_WEIGHTS_ONLINE);

@@ -2,7 +2,6 @@
 /* The copies of a network by which agents of A3C act and compute gradients. */
 #include "learn/actor_critic/local.h"
 
-#include "base/sized.h"
 #include "learn/acting/inference.h"
 #include "learn/actor_critic/actor_critic.h"
 
@@ -107,18 +106,13 @@ gpur_status gpur_local_model_predict(gpur_local_model *local, const void *obs, u
     return gpur_inference_download(&local->inference, &call, status);
 }
 
-gpur_status gpur_local_model_train(gpur_local_model *local, const gpur_actor_critic_batch *given,
+gpur_status gpur_local_model_train(gpur_local_model *local, const gpur_actor_critic_batch *batch,
                                    gpur_actor_critic_losses *losses)
 {
-    gpur_actor_critic_batch batch = {.size = sizeof batch};
-    gpur_actor_critic_losses known = {.size = sizeof known};
-    GPUR_TRY(gpur_sized_read(&batch, sizeof batch, given, "gpur_actor_critic_batch"));
-    GPUR_TRY(gpur_gradient_check(&local->gradient, &batch));
-    GPUR_TRY(gpur_gradient_run(&local->gradient, &batch, &known));
+    GPUR_TRY(gpur_gradient_check(&local->gradient, batch));
+    GPUR_TRY(gpur_gradient_run(&local->gradient, batch, losses));
     gpur_ticket_lock_lock(&local->learner->learner.lock);
-    const gpur_status status = gpur_actor_critic_apply(local->learner, local->to, &known);
+    const gpur_status status = gpur_actor_critic_apply(local->learner, local->to, losses);
     gpur_ticket_lock_unlock(&local->learner->learner.lock);
-    if (losses && known.step > 0)
-        GPUR_TRY(gpur_sized_write(losses, &known, sizeof known, "gpur_actor_critic_losses"));
     return status;
 }

@@ -18,7 +18,7 @@ gpur_status gpur_local_model_pull(gpur_local_model *local);
 gpur_status gpur_local_model_predict(gpur_local_model *local, const void *obs, uint32_t lane, uint64_t step,
                                      int32_t *action, float *value);
 
-/* Computes the gradient of a batch by its own weights, and takes a train step of the learner with it. The arguments are
- * those of gpur_actor_critic_train. */
+/* Computes the gradient of a batch by its own weights, and takes a train step of the learner with it. `losses` are only
+ * complete if the step was taken. */
 gpur_status gpur_local_model_train(gpur_local_model *local, const gpur_actor_critic_batch *batch,
                                    gpur_actor_critic_losses *losses);
