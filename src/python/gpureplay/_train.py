@@ -375,8 +375,10 @@ def _complete(options: Options, envs: Envs) -> RunPreset:
     use("env", envs.name), use("env_options", ""), use("device", "auto"), use("threads", 0)
     name = use("preset", options["preset"] or _chosen_preset(envs, env_info(envs)))
     refuse_others(options, name)
-    vector = None if envs.type is not None else envs.vector_type
-    found, is_small = run_preset(name, envs.type, vector, envs.options), "-small" in name
+    # Without evaluations the type of a vector environment tells its spaces alone.
+    single = envs.type if envs.can_evaluate or envs.vector_type is None else None
+    vector = None if single is not None else envs.vector_type
+    found, is_small = run_preset(name, single, vector, envs.options), "-small" in name
     steps = use("steps", _steps_of(name, found))
     buffer, agent, run = found
     _, last, left, *begin = agent["exploration"]  # of epsilon's line from 1 to 0.1 what is left after random steps
