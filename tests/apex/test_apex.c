@@ -575,6 +575,23 @@ TEST(evaluations_are_delivered_in_the_call_in_which_they_are_due)
     apex_fixture_close(&fixture);
 }
 
+/* The learner trains on while it is played. */
+TEST(an_evaluation_has_the_steps_of_its_weights)
+{
+    begin("numbers");
+    settings.run.type = &games_of_20;
+    settings.run.eval_episodes = 3;
+    CHECK_OK(open_run());
+    CHECK_OK(gpur_run_advance(fixture.run, 0, 20));
+    const gpur_run_stats before = apex_fixture_stats(&fixture);
+    CHECK_OK(gpur_apex_begin_evaluation(fixture.apex, 2000, 0, 0));
+    CHECK_OK(gpur_run_advance(fixture.run, 0, 20));
+    CHECK_EQUAL(fixture.evaluation.episodes, 2000);
+    CHECK_EQUAL(fixture.evaluation.env_steps, before.env_steps);
+    CHECK_EQUAL(fixture.evaluation.train_steps, before.train_steps);
+    apex_fixture_close(&fixture);
+}
+
 TEST(a_result_of_another_evaluation_does_not_count)
 {
     begin("numbers");
@@ -774,6 +791,7 @@ int main(int argc, char **argv)
     RUN(an_observation_that_is_not_finite_ends_the_run_or_is_taken);
     RUN(a_run_ends_by_the_ends_of_its_actors_and_a_whole_evaluation);
     RUN(evaluations_are_delivered_in_the_call_in_which_they_are_due);
+    RUN(an_evaluation_has_the_steps_of_its_weights);
     RUN(a_result_of_another_evaluation_does_not_count);
     RUN(an_evaluation_that_is_stopped_is_given_up_or_goes_on);
     RUN(the_weights_of_an_evaluation_can_be_kept);

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <sys/wait.h>
 #include <time.h>
 
@@ -550,6 +551,46 @@ TEST(an_evaluation_whose_process_is_killed_at_each_start_is_missing_and_the_run_
     check_missing_evaluation(0, 1);
 }
 
+typedef struct served {
+    int connection;
+    _Atomic int has_ended;
+    gpur_status status;
+    char error[128];
+} served;
+
+static void *serve(void *user)
+{
+    served *const s = user;
+    s->status = gpur_apex_serve(s->connection, &settings.run, &settings.replay, APEX_NETWORKS(&settings), 1);
+    snprintf(s->error, sizeof s->error, "%s", gpur_last_error());
+    atomic_store(&s->has_ended, 1);
+    return NULL;
+}
+
+/* Its process, here a thread, would otherwise wait for an evaluation for ever. */
+TEST(an_evaluator_without_an_evaluation_ends_with_its_learner)
+{
+    int ends[2];
+    pthread_t thread;
+    CHECK_OK(open_run("serve", "numbers"));
+    gpur_slot *const slot = fixture.apex->evaluator;
+    const gpur_hello hello = {.size = sizeof hello,
+                              .format = gpur_block_format_hash(fixture.apex->format),
+                              .weights_bytes = fixture.apex->shared.weights_bytes,
+                              .settings = gpur_apex_slot_settings(slot)};
+    CHECK_OK(gpur_connection_make(ends, 1000));
+    CHECK_OK(gpur_connection_send_hello(ends[0], &hello, fixture.apex->shared.fd));
+    served s = {.connection = ends[1]};
+    CHECK_EQUAL(pthread_create(&thread, NULL, serve, &s), 0);
+    close(ends[0]);
+    for (int i = 0; i < 1000 && !atomic_load(&s.has_ended); i++)
+        sleep_for(0.01);
+    atomic_store(&gpur_shared_counts(&fixture.apex->shared, GPUR_APEX_EVALUATOR)->is_asked, 1);
+    pthread_join(thread, NULL);
+    CHECK(s.status == GPUR_INTERRUPTED && strcmp(s.error, "the learner is gone") == 0);
+    apex_fixture_close(&fixture);
+}
+
 TEST(without_restarts_killed_actors_stay_away)
 {
     const gpur_device_config device = test_device_config();
@@ -591,6 +632,7 @@ int main(int argc, char **argv)
     RUN(an_actor_that_is_killed_at_each_start_ends_no_run);
     RUN(kills_of_all_actors_at_each_start_end_the_run);
     RUN(an_evaluation_whose_process_is_killed_at_each_start_is_missing_and_the_run_is_whole);
+    RUN(an_evaluator_without_an_evaluation_ends_with_its_learner);
     RUN(without_restarts_killed_actors_stay_away);
     return test_main_end();
 }
