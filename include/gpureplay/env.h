@@ -38,8 +38,8 @@ typedef struct gpur_space {
     const float *lows, *highs;    /* of each number, in the order of the shape, where they differ; else NULL */
 } gpur_space;
 
-/* Where an environment tells no max_steps, the steps after which gpur_run and gpur_ga3c truncate a game of an
- * evaluation: a network may play one without end. They are 30 minutes of an Atari game. */
+/* Where an environment tells no max_steps, the steps after which runs truncate a game of an evaluation: a network may
+ * play one without end. They are 30 minutes of an Atari game. */
 enum { GPUR_EVALUATION_STEPS = 27000 };
 
 /* What `init` reports of an environment. */

@@ -54,7 +54,7 @@ typedef struct gpur_run_event {
     int64_t train_steps;     /* train steps of the run so far. EVALUATION: when its weights were copied */
     int64_t length;          /* EPISODE: its steps. EVALUATION: those of all its episodes. ENDED: those of the actor
                                 since it began */
-    int64_t episodes;        /* 1; EVALUATION: its episodes */
+    int64_t episodes;        /* EPISODE: 1. EVALUATION: its episodes. Else 0 */
     double mean_return;      /* EPISODE: the sum of its rewards, unclipped and not discounted. EVALUATION: the mean
                                 over its episodes */
     double return_deviation; /* EVALUATION: standard deviation over its episodes; else 0 */
@@ -90,14 +90,15 @@ typedef struct gpur_run_config {
     const char *env_options;            /* given to each environment's init; NULL, the default: "". Copied */
     uint64_t seed;                      /* of environments and exploration; default 0 */
     int64_t eval_period;                /* environment steps between evaluations, beside which fast DQN and Ape-X train
-                                           on; of fast DQN a multiple of target_period. 0: only gpur_run_evaluate
+                                           on; of fast DQN a multiple of target_period. If a block of Ape-X passes
+                                           several multiples, they have one evaluation. 0: only gpur_run_evaluate
                                            evaluates. Default 250,000 */
     int64_t eval_episodes;              /* episodes of an evaluation; 0: there are none. Default 30 */
     float eval_epsilon;                 /* epsilon in evaluations, 0 to 1; default 0.05. Without effect in GA3C, which
                                            draws actions, and on action vectors, which then have no noise */
     int32_t eval_envs;                  /* environments in which an evaluation plays at the same time, with one
                                            inference for all of them; 1 to 1,024; 0, the default: 8, or as many as
-                                           eval_episodes if these are fewer */
+                                           eval_episodes if these are fewer. GA3C: at most max_prediction_batch */
     void (*on_event)(void *user, const gpur_run_event *event); /* NULL, the default: not called */
     void *user;                                                /* given to on_event */
 } gpur_run_config;
@@ -138,9 +139,9 @@ GPUR_API void gpur_run_destroy(gpur_run *run);
  *   env_steps    0 or more; of a vector environment a multiple of num_envs. Ape-X, 0: no limit of this kind
  *   train_steps  0: no limit. Fast DQN and GA3C train as their environment steps say, and take no other number
  *
- * With 0 and 0 the call finishes what was begun: fast DQN a period in which it was stopped, and Ape-X the actors that
- * were asked to end (gpur_apex_set_actors): it waits for them, and takes what they still send, without training and
- * without its limiter.
+ * With 0 and 0 the call finishes what was begun: evaluations; of fast DQN a period in which it was stopped; and of
+ * Ape-X the actors that were asked to end (gpur_apex_set_actors): it waits for them, and takes what they still send,
+ * without training and without its limiter.
  *
  *   GPUR_INVALID_ARGUMENT  a number out of its range; NULL; a run that has ended by an error; what an environment
  *                          refused, or showed that is NaN or infinite (check_finite): the message names the environment
@@ -278,7 +279,7 @@ typedef struct gpur_run_stats {
     double recent_return;    /* mean return of the last 100 episodes, in Ape-X of the actor with the smallest epsilon;
                                 NaN before the first one */
     double loss;             /* of the last train step that the host knows of; for GA3C policy_loss + value_loss */
-    double seconds;          /* time in gpur_run_advance */
+    double seconds;          /* in calls of gpur_run_advance that have returned */
     double env_seconds;      /* in step and reset of environments; evaluations and remote actors apart */
     double train_seconds;    /* in train steps and refreshes; in GA3C also of trainers that wait for another's step */
     double eval_seconds;     /* in evaluations */

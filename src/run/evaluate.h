@@ -46,8 +46,7 @@ typedef struct gpur_evaluator {
 } gpur_evaluator;
 
 /* Makes room for `count` runners of this type, whose environments the caller then makes. `action_bytes`: of an action.
- * After a failure call
- * gpur_evaluator_close. */
+ * After a failure call gpur_evaluator_close. */
 gpur_status gpur_evaluator_alloc(gpur_evaluator *e, int32_t count, const gpur_env_type *type, int64_t action_bytes,
                                  uint32_t first_stream);
 

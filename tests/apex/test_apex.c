@@ -592,6 +592,31 @@ TEST(an_evaluation_has_the_steps_of_its_weights)
     apex_fixture_close(&fixture);
 }
 
+static int64_t evaluated;
+
+/* Delivering takes the thread that advances longer than actors need for all steps. */
+static void take_time(void *user, const gpur_run_event *event)
+{
+    (void)user;
+    if (event->kind == GPUR_RUN_EVALUATION)
+        CHECK_EQUAL(event->env_steps / 100, ++evaluated);
+    nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
+}
+
+TEST(no_evaluation_is_left_out_while_the_thread_that_advances_is_busy)
+{
+    begin("numbers");
+    settings.run.type = &games_of_20;
+    settings.run.eval_episodes = 3;
+    settings.run.eval_period = 100;
+    evaluated = 0;
+    CHECK_OK(open_run());
+    fixture.run->config.on_event = take_time;
+    CHECK_OK(gpur_run_advance(fixture.run, 400, 0));
+    CHECK_EQUAL(evaluated, 4);
+    apex_fixture_close(&fixture);
+}
+
 TEST(a_result_of_another_evaluation_does_not_count)
 {
     begin("numbers");
@@ -628,7 +653,7 @@ TEST(an_evaluation_that_is_stopped_is_given_up_or_goes_on)
     CHECK_EQUAL(pthread_join(thread, NULL), 0);
     if (status == GPUR_OK) /* it was quicker */
         CHECK_FAILS(gpur_run_advance(fixture.run, 0, 0), GPUR_INTERRUPTED, "");
-    CHECK_OK(gpur_run_advance(fixture.run, 1, 0));
+    CHECK_OK(gpur_run_advance(fixture.run, 0, 0));
     CHECK(fixture.kinds[GPUR_RUN_EVALUATION] == 2 && fixture.evaluation.episodes == 20000);
     CHECK_EQUAL(fixture.evaluation.length, 20000 * 20);
     apex_fixture_close(&fixture);
@@ -792,6 +817,7 @@ int main(int argc, char **argv)
     RUN(a_run_ends_by_the_ends_of_its_actors_and_a_whole_evaluation);
     RUN(evaluations_are_delivered_in_the_call_in_which_they_are_due);
     RUN(an_evaluation_has_the_steps_of_its_weights);
+    RUN(no_evaluation_is_left_out_while_the_thread_that_advances_is_busy);
     RUN(a_result_of_another_evaluation_does_not_count);
     RUN(an_evaluation_that_is_stopped_is_given_up_or_goes_on);
     RUN(the_weights_of_an_evaluation_can_be_kept);

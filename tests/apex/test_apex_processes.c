@@ -530,6 +530,8 @@ static void check_missing_evaluation(int32_t restarts, int64_t starts)
     for (int i = 0; i < 2; i++) { /* each call tries anew, which ends no run */
         const int64_t before = apex_fixture_stats(&fixture).apex.starts;
         CHECK_FAILS(gpur_run_evaluate(fixture.run, 0, 0, NULL), GPUR_UNAVAILABLE, "the evaluation is missing");
+        CHECK_MESSAGE(restarts ? "died again and again, the last time so: its process was killed by signal 9 (Killed)"
+                               : "died: its process was killed by signal 9 (Killed)");
         CHECK_EQUAL(apex_fixture_stats(&fixture).apex.starts, before + starts);
         TEST_REQUIRE(strcmp(fixture.error, "its process was killed by signal 9 (Killed); it is not started again, and "
                                            "the evaluation is missing") == 0,

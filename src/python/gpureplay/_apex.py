@@ -51,10 +51,11 @@ class Apex(LibraryRun):
     environment raises ends the actor; its text, with the file and the line, is the event's `error`. The actor is
     started again, with other seeds, unless restarts is False, or it failed 5 times in a row before anything of it was
     received, or its environment showed a number that is NaN or infinite: then `advance` raises InvalidArgument with
-    that text. An actor whose process is killed is started again
-    after longer and longer waits, as long as another one lives.
+    that text. An actor whose process is killed is started again after longer and longer waits, as long as another one
+    lives.
 
-    One thread at a time advances and saves a run. Any thread may read `stats` and call `stop` and `set_actors`.
+    One thread at a time advances, evaluates, saves and loads a run. Any thread may read `stats` and call `stop` and
+    `set_actors`.
     """
 
     _stats = ApexStats
@@ -95,7 +96,8 @@ class Apex(LibraryRun):
         """Receives and trains until so many more environment steps were received, or so many more train steps done,
         whichever is first; 0: no limit of this kind. Evaluations that became due have been delivered when it returns.
         Actors begin at the first call, and go on between calls until what they send has no room. With 0 and 0 it waits
-        for the ends of actors that `set_actors` has asked to end, and takes what they still send, without training.
+        for the ends of actors that `set_actors` has asked to end, and takes what they still send, without training, and
+        for evaluations that were stopped.
 
         Ctrl-C stops the run, as `stop` does, and is raised then. Interrupted: `stop` was called, or on_event said so.
         After both the run can be advanced again. InvalidArgument: an actor failed again and again, or all were killed,

@@ -252,7 +252,8 @@ class LibraryRun(Handle):
 
     def save(self, folder: str | os.PathLike[str]) -> None:
         """Writes the run to a folder, which is made if it is not there: learner.safetensors, run.safetensors and, of
-        `Run`, replay.safetensors. Between two calls of `advance`; a `Run` after a multiple of target_period steps.
+        `Run` and `Apex`, replay.safetensors. Between two calls of `advance`; a `Run` after a multiple of target_period
+        steps.
         FileError: a file cannot be written. Unavailable: the library was built without cJSON or xxHash.
 
         Ctrl-C while the files are written is raised when they are complete."""

@@ -135,9 +135,11 @@ static int has_reached(gpur_apex *apex, const target *to)
 static void open_gate(gpur_apex *apex, gpur_apex_gate gate, int64_t most_steps)
 {
     gpur_mutex_lock(&apex->core.lock);
+    const int has_changed = apex->gate != gate || apex->most_steps != most_steps;
     apex->gate = gate;
     apex->most_steps = most_steps;
-    gpur_intake_notify(apex);
+    if (has_changed)
+        gpur_intake_notify(apex);
     gpur_mutex_unlock(&apex->core.lock);
 }
 
@@ -154,19 +156,22 @@ static void close_gate(gpur_apex *apex)
 
 /* Evaluations. */
 
-/* 1 if the run has passed a multiple of the period since the last one was begun. Under the lock. */
-static int is_due(const gpur_apex *apex)
+/* The environment steps with which the next one is due: the multiple of the period after the last one that was begun.
+ * INT64_MAX: there is none. */
+static int64_t next_evaluation(gpur_apex *apex)
 {
     const gpur_run_config *const c = &apex->core.config;
-    const int64_t done = apex->core.stats.env_steps;
-    return c->eval_episodes > 0 && c->eval_period > 0 && !apex->has_lost_evaluator &&
-           done - done % c->eval_period > apex->evaluated_at;
+    gpur_mutex_lock(&apex->core.lock);
+    const int has = c->eval_episodes > 0 && c->eval_period > 0 && !apex->has_lost_evaluator;
+    gpur_mutex_unlock(&apex->core.lock);
+    return has ? apex->evaluated_at - apex->evaluated_at % c->eval_period + c->eval_period : INT64_MAX;
 }
 
-static int check_due(gpur_apex *apex)
+static int is_due(gpur_apex *apex)
 {
+    const int64_t next = next_evaluation(apex);
     gpur_mutex_lock(&apex->core.lock);
-    const int is = is_due(apex);
+    const int is = apex->core.stats.env_steps >= next;
     gpur_mutex_unlock(&apex->core.lock);
     return is;
 }
@@ -174,33 +179,19 @@ static int check_due(gpur_apex *apex)
 static gpur_status begin_evaluation(gpur_apex *apex)
 {
     GPUR_TRY(gpur_apex_begin_evaluation(apex, apex->core.config.eval_episodes, 0, 0));
-    gpur_mutex_lock(&apex->core.lock);
     apex->evaluated_at = apex->evaluation.event.env_steps;
-    gpur_mutex_unlock(&apex->core.lock);
     return GPUR_OK;
 }
 
-/* The gate is closed while an evaluation is waited for. */
-static gpur_status await_with_closed_gate(gpur_apex *apex, int64_t most_steps)
-{
-    close_gate(apex);
-    const gpur_status status = gpur_apex_await_evaluation(apex);
-    open_gate(apex, GPUR_APEX_OPEN, most_steps);
-    return status;
-}
-
-/* Begins an evaluation that is due. If another one is still played, the run waits for it, so that none is left out. */
-static gpur_status evaluate_when_due(gpur_apex *apex, const target *to)
+/* Begins an evaluation that is due. If another one is still played, the run waits for it, with a closed gate. */
+static gpur_status evaluate_when_due(gpur_apex *apex)
 {
     gpur_apex_report_evaluation(apex);
-    if (!check_due(apex))
+    if (!is_due(apex))
         return GPUR_OK;
-    if (apex->evaluation.state == GPUR_EVALUATION_PLAYED)
-        GPUR_TRY(await_with_closed_gate(apex, to->env_steps));
+    GPUR_TRY(gpur_apex_await_evaluation(apex));
     gpur_apex_report_evaluation(apex);
-    if (gpur_run_is_stopping(&apex->core))
-        return GPUR_OK;
-    return begin_evaluation(apex);
+    return gpur_run_is_stopping(&apex->core) ? GPUR_OK : begin_evaluation(apex);
 }
 
 /* Evaluations that are due, or are played, when the steps were taken. The gate is closed. */
@@ -209,7 +200,7 @@ static gpur_status finish_evaluations(gpur_apex *apex)
     for (;;) {
         GPUR_TRY(gpur_apex_await_evaluation(apex));
         gpur_apex_report_evaluation(apex);
-        if (gpur_run_is_stopping(&apex->core) || !check_due(apex))
+        if (gpur_run_is_stopping(&apex->core) || !is_due(apex))
             return GPUR_OK;
         GPUR_TRY(begin_evaluation(apex));
     }
@@ -217,12 +208,14 @@ static gpur_status finish_evaluations(gpur_apex *apex)
 
 /* The call. */
 
+/* The gate lets in no more than to the next evaluation: so none is left out, however long this thread is busy. */
 static gpur_status work(gpur_apex *apex, const target *to)
 {
     double waited = 0.0;
     while (!has_reached(apex, to) && !gpur_run_is_stopping(&apex->core)) {
         int trained = 0;
-        GPUR_TRY(evaluate_when_due(apex, to));
+        GPUR_TRY(evaluate_when_due(apex));
+        open_gate(apex, GPUR_APEX_OPEN, gpur_min(to->env_steps, next_evaluation(apex)));
         gpur_run_deliver_events(&apex->core);
         GPUR_TRY(gpur_apex_check(apex));
         const int can_sample = gpur_replay_can_sample(apex->replay);
@@ -297,7 +290,6 @@ gpur_status gpur_apex_check_advance(gpur_run *core, int64_t env_steps, int64_t t
 static gpur_status take_steps(gpur_apex *apex, const target *to)
 {
     GPUR_TRY(begin(apex));
-    open_gate(apex, GPUR_APEX_OPEN, to->env_steps);
     gpur_status status = work(apex, to);
     close_gate(apex);
     if (status == GPUR_OK)
@@ -316,5 +308,5 @@ gpur_status gpur_apex_advance(gpur_run *core, int64_t env_steps, int64_t train_s
     open_gate(apex, GPUR_APEX_LETS_END, INT64_MAX);
     const gpur_status status = await_ends(apex);
     close_gate(apex);
-    return status;
+    return status == GPUR_OK ? finish_evaluations(apex) : status;
 }

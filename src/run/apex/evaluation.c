@@ -2,6 +2,8 @@
 /* Begins evaluations of Ape-X, waits for them and reports them. */
 #include "run/apex/evaluation.h"
 
+#include <stdio.h>
+
 static gpur_actor_counts *counts_of(const gpur_apex *apex)
 {
     return gpur_shared_counts(&apex->shared, GPUR_APEX_EVALUATOR);
@@ -104,18 +106,22 @@ void gpur_apex_report_evaluation(gpur_apex *apex)
         gpur_run_report_evaluation(&apex->core, &ended.event);
 }
 
-/* Ends what gpur_run_evaluate has begun, and which may be over. */
+/* Ends what gpur_run_evaluate has begun, and which may be over. An actor that was given up does not run, so its error
+ * stays. */
 static gpur_status end_evaluation(gpur_apex *apex, gpur_run_event *event)
 {
+    char error[GPUR_APEX_ERROR] = "";
     gpur_mutex_lock(&apex->core.lock);
+    if (apex->evaluation.state == GPUR_EVALUATION_MISSING)
+        snprintf(error, sizeof error, "%s", gpur_slot_error(apex->evaluator));
     gpur_apex_give_up_evaluation(apex);
     const gpur_apex_evaluation ended = apex->evaluation;
     apex->evaluation.state = GPUR_EVALUATION_NONE;
     gpur_mutex_unlock(&apex->core.lock);
     *event = ended.event;
     if (ended.state != GPUR_EVALUATION_ENDED && !gpur_run_is_stopping(&apex->core))
-        return gpur_fail(GPUR_UNAVAILABLE, "the evaluation is missing: the actor that evaluates died again and again, "
-                                           "as the events of its ends say");
+        return gpur_fail(GPUR_UNAVAILABLE, "the evaluation is missing: the actor that evaluates died%s: %s",
+                         apex->config.restarts ? " again and again, the last time so" : "", error);
     return GPUR_OK;
 }
 

@@ -104,9 +104,11 @@ struct gpur_apex {
     gpur_recent ages; /* of the weights of the last blocks */
     gpur_apex_evaluation evaluation;
     int has_lost_evaluator; /* 1: it died, and `restarts` is 0 */
-    int64_t evaluated_at;   /* environment steps when the last evaluation beside the training was begun */
     int64_t base_steps;     /* train steps of the learner before those that are counted */
     double broadcast_seconds, receive_seconds, learner_wait_seconds;
+
+    int64_t evaluated_at; /* used only by the thread that advances: environment steps when the last evaluation beside
+                             the training was begun */
 
     gpur_mutex set_lock; /* one call of gpur_apex_set_actors at a time */
 };

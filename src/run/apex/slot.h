@@ -37,14 +37,15 @@ typedef struct gpur_slot {
     int32_t has_sent;  /* 1: a block of this incarnation was appended; the evaluator: an evaluation has come */
     double next_start; /* own actors: seconds when the next incarnation may begin */
 
-    /* Own actors, used only by the supervisor's thread. */
-    int32_t early_deaths;   /* in a row, soon after the start and with nothing sent */
+    int32_t early_deaths;   /* own actors: in a row, soon after the start and with nothing sent */
     int32_t early_failures; /* how many of them no signal caused */
-    double started;         /* seconds */
-    double deadline;        /* seconds when its process is killed */
-    gpur_status status;     /* of the actor, or of what it has sent */
-    char *error;            /* why it ends; NULL: nothing is known */
-    void *transport;        /* what the transport keeps of the incarnation that runs */
+
+    /* Own actors that run, used only by the supervisor's thread. */
+    double started;     /* seconds */
+    double deadline;    /* seconds when its process is killed */
+    gpur_status status; /* of the actor, or of what it has sent */
+    char *error;        /* why it ends; NULL: nothing is known */
+    void *transport;    /* what the transport keeps of the incarnation that runs */
 } gpur_slot;
 
 /* Slots by the numbers of their actors. The array is exchanged under the lock of the run; a slot stays where it is. */

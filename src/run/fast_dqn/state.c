@@ -352,7 +352,8 @@ gpur_status gpur_fast_dqn_load(gpur_run *core, const char *folder, int32_t refil
     gpur_fast_dqn *const run = gpur_fast_dqn_of(core);
     run_state state = {.run = run};
     (void)refill;
-    GPUR_REQUIRE(!run->have_envs_begun, "the run has taken %" PRId64 " steps; load before the first", run->step);
+    GPUR_REQUIRE(!run->have_envs_begun, "the run has taken %" PRId64 " steps; load before the first gpur_run_advance",
+                 run->step);
     const gpur_status status = load(&state, folder);
     free(state.memory);
     return status;
