@@ -421,10 +421,58 @@ TEST(an_evaluation_plays_whole_games_beside_the_run)
     gpur_run_stop(fixture.run);
     CHECK_FAILS(gpur_run_evaluate(fixture.run, 20, 1, &event), GPUR_INTERRUPTED,
                 "the run was stopped after 100 environment steps");
-    check_evaluation(3);
+    check_evaluation(2); /* the same environment, in which no game has begun */
     CHECK_OK(gpur_run_advance(fixture.run, 100, 0));
     CHECK_EQUAL(ga3c_fixture_stats(&fixture).env_steps, 200);
     close_run();
+}
+
+static int64_t noted;
+
+static void note_evaluation(void *user, const gpur_run_event *event)
+{
+    (void)user;
+    if (event->kind != GPUR_RUN_EVALUATION)
+        return;
+    const uint64_t seed = gpur_run_env_seed(event->run->config.seed, GPUR_GA3C_MAX_AGENTS, noted);
+    CHECK_EQUAL(event->env_steps, 60 * ++noted);
+    CHECK(event->episodes == 5 && event->version == event->train_steps);
+    CHECK_NEAR(event->mean_return, expected_return((int32_t)(seed & 0xfffff), 5), 1e-9);
+}
+
+static void *stop_in_evaluation(void *run)
+{
+    while (ga3c_fixture_stats(&fixture).eval_episode == 0)
+        pause_for(500);
+    gpur_run_stop(run);
+    return NULL;
+}
+
+/* One that is stopped is played anew, with the same games. */
+TEST(evaluations_are_played_at_each_multiple_of_their_period)
+{
+    pthread_t thread;
+    for (int32_t system = GPUR_GA3C; system <= GPUR_A2C; system++) {
+        config = ga3c_fixture_config("slow");
+        config.run.system = system;
+        config.all.eval_period = 60, config.all.eval_episodes = 5;
+        noted = 0;
+        open_run();
+        fixture.run->config.on_event = note_evaluation;
+        CHECK_OK(gpur_run_advance(fixture.run, 59, 0));
+        CHECK_EQUAL(noted, 0);
+        CHECK_OK(gpur_run_advance(fixture.run, 1, 0));
+        CHECK_EQUAL(noted, 1);
+        CHECK_OK(gpur_run_advance(fixture.run, 130, 0));
+        CHECK(noted == 3 && ga3c_fixture_stats(&fixture).env_steps == 190);
+        CHECK_EQUAL(pthread_create(&thread, NULL, stop_in_evaluation, fixture.run), 0);
+        CHECK_FAILS(gpur_run_advance(fixture.run, 100, 0), GPUR_INTERRUPTED, "after 240 environment steps");
+        CHECK_EQUAL(pthread_join(thread, NULL), 0);
+        CHECK(noted == 3 && ga3c_fixture_stats(&fixture).eval_episode == 0);
+        CHECK_OK(gpur_run_advance(fixture.run, 0, 0));
+        CHECK(noted == 4 && ga3c_fixture_stats(&fixture).evaluations == 4);
+        close_run();
+    }
 }
 
 #ifdef GPUR_HAS_FILES
@@ -502,6 +550,7 @@ int main(int argc, char **argv)
     RUN(agents_leave_a_full_queue_at_once);
     RUN(a_run_ends_at_any_moment);
     RUN(an_evaluation_plays_whole_games_beside_the_run);
+    RUN(evaluations_are_played_at_each_multiple_of_their_period);
 #ifdef GPUR_HAS_FILES
     RUN(a_saved_run_goes_on);
 #endif

@@ -73,10 +73,14 @@ gpur_status gpur_ga3c_evaluate(gpur_run *core, int64_t episodes, int32_t greedy,
 {
     gpur_ga3c *const run = gpur_ga3c_of(core);
     gpur_evaluator e = {0};
+    const int64_t games = run->eval_games;
+    const uint64_t steps = run->eval_steps;
     GPUR_TRY(run->model.broadcast(run->model.context));
     set_evaluator(run, &e);
     const gpur_status status = play(run, &e, episodes, greedy);
     count(run, &e);
+    if (status == GPUR_OK && !gpur_evaluator_is_over(&e)) /* stopped: played anew, it has the same games */
+        run->eval_games = games, run->eval_steps = steps;
     event->env_steps = core->stats.env_steps;
     event->train_steps = core->stats.train_steps;
     event->loss = core->system->loss(core);
