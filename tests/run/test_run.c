@@ -677,17 +677,19 @@ static void *stop(void *context)
 TEST(a_run_can_be_stopped_from_any_thread)
 {
     pthread_t thread;
+    gpur_run_stats stats = {.size = sizeof stats};
     const run_settings config = run_fixture_config(4, 1, 0);
     CHECK_OK(open_run(&config));
     CHECK(pthread_create(&thread, NULL, stop, fixture.run) == 0);
     CHECK_FAILS(gpur_run_advance(fixture.run, INT64_C(1) << 40, 0), GPUR_INTERRUPTED, "the run was stopped after");
     pthread_join(thread, NULL);
+    CHECK_OK(gpur_run_get_stats(fixture.run, &stats));
+    CHECK(stats.episodes > 0 && fixture.episodes == stats.episodes); /* all have been told */
     run_fixture_close(&fixture);
     CHECK_OK(open_run(&config));
     gpur_run_stop(fixture.run);
     CHECK_FAILS(gpur_run_evaluate(fixture.run, 0, 0, NULL), GPUR_INTERRUPTED,
                 "the run was stopped after 0 environment steps");
-    gpur_run_stats stats = {.size = sizeof stats};
     CHECK_OK(gpur_run_get_stats(fixture.run, &stats));
     CHECK(fixture.evaluations == 0 && stats.evaluations == 0 && isnan(stats.evaluated_return));
     run_fixture_close(&fixture);
