@@ -139,9 +139,10 @@ GPUR_API void gpur_run_destroy(gpur_run *run);
  *   env_steps    0 or more; of a vector environment a multiple of num_envs. Ape-X, 0: no limit of this kind
  *   train_steps  0: no limit. Fast DQN and GA3C train as their environment steps say, and take no other number
  *
- * With 0 and 0 the call finishes what was begun: evaluations; of fast DQN a period in which it was stopped; and of
- * Ape-X the actors that were asked to end (gpur_apex_set_actors): it waits for them, and takes what they still send,
- * without training and without its limiter.
+ * With 0 and 0 the call finishes what was begun. Fast DQN: a period in which it was stopped. Fast DQN and GA3C: an
+ * evaluation that was stopped. Ape-X: it waits for the actors that were asked to end (gpur_apex_set_actors), and takes
+ * what they still send, without training and without its limiter; an evaluation that was stopped goes on by itself, and
+ * the next call that takes steps or evaluates delivers it.
  *
  *   GPUR_INVALID_ARGUMENT  a number out of its range; NULL; a run that has ended by an error; what an environment
  *                          refused, or showed that is NaN or infinite (check_finite): the message names the environment

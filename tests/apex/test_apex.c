@@ -653,7 +653,8 @@ TEST(an_evaluation_that_is_stopped_is_given_up_or_goes_on)
     CHECK_EQUAL(pthread_join(thread, NULL), 0);
     if (status == GPUR_OK) /* it was quicker */
         CHECK_FAILS(gpur_run_advance(fixture.run, 0, 0), GPUR_INTERRUPTED, "");
-    CHECK_OK(gpur_run_advance(fixture.run, 0, 0));
+    CHECK_OK(gpur_run_advance(fixture.run, 0, 0)); /* does not wait for it */
+    CHECK_OK(gpur_run_advance(fixture.run, 1, 0));
     CHECK(fixture.kinds[GPUR_RUN_EVALUATION] == 2 && fixture.evaluation.episodes == 20000);
     CHECK_EQUAL(fixture.evaluation.length, 20000 * 20);
     apex_fixture_close(&fixture);

@@ -96,8 +96,8 @@ class Apex(LibraryRun):
         """Receives and trains until so many more environment steps were received, or so many more train steps done,
         whichever is first; 0: no limit of this kind. Evaluations that became due have been delivered when it returns.
         Actors begin at the first call, and go on between calls until what they send has no room. With 0 and 0 it waits
-        for the ends of actors that `set_actors` has asked to end, and takes what they still send, without training, and
-        for evaluations that were stopped.
+        for the ends of actors that `set_actors` has asked to end, and takes what they still send, without training;
+        an evaluation that was stopped is delivered by the next other call.
 
         Ctrl-C stops the run, as `stop` does, and is raised then. Interrupted: `stop` was called, or on_event said so.
         After both the run can be advanced again. InvalidArgument: an actor failed again and again, or all were killed,

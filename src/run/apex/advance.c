@@ -308,5 +308,5 @@ gpur_status gpur_apex_advance(gpur_run *core, int64_t env_steps, int64_t train_s
     open_gate(apex, GPUR_APEX_LETS_END, INT64_MAX);
     const gpur_status status = await_ends(apex);
     close_gate(apex);
-    return status == GPUR_OK ? finish_evaluations(apex) : status;
+    return status;
 }
