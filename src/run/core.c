@@ -44,6 +44,15 @@ void gpur_run_fail(gpur_run *run, gpur_status status)
     gpur_mutex_unlock(&run->lock);
 }
 
+gpur_status gpur_run_fail_loading(gpur_run *run, gpur_status status)
+{
+    char error[GPUR_RUN_ERROR];
+    snprintf(error, sizeof error, "%s", gpur_last_error());
+    status = gpur_fail(status, "%s; the run is loaded in part, and has ended", error);
+    gpur_run_fail(run, status);
+    return status;
+}
+
 int gpur_run_has_failed(gpur_run *run)
 {
     gpur_mutex_lock(&run->lock);

@@ -93,6 +93,9 @@ void gpur_run_end(gpur_run *run, gpur_status status, const char *error);
 void gpur_run_fail(gpur_run *run, gpur_status status);
 int gpur_run_has_failed(gpur_run *run);
 
+/* Ends a run whose load failed after something of it had changed, and returns the error that says so. */
+gpur_status gpur_run_fail_loading(gpur_run *run, gpur_status status);
+
 /* Refuses NULL, and a run that has ended. */
 gpur_status gpur_run_check_open(gpur_run *run);
 

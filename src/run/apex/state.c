@@ -6,7 +6,6 @@
 #include "run/state_file.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 /* What the file has beside the core's. */
@@ -17,7 +16,7 @@ typedef struct apex_state {
     int64_t own_slots, remote_slots; /* of these arrays */
     int64_t *incarnations;           /* (own_slots + 1) the next one of each own actor, the last the evaluator's */
     int64_t *remotes; /* (remote_slots, 2) of actors of the caller: incarnation, number of the next block */
-    int64_t rows;     /* the number in the replay's file */
+    int64_t rows;     /* of gpur_folder_position */
 } apex_state;
 
 static gpur_status alloc_arrays(apex_state *state)
@@ -136,16 +135,12 @@ static gpur_status read_state(gpur_apex *apex, apex_state *state)
 
 static gpur_status save(gpur_apex *apex, apex_state *state, const char *folder)
 {
-    char path[GPUR_FOLDER_PATH];
+    gpur_folder_position position;
     gpur_state_table table = table_of(apex, state);
     GPUR_TRY(read_state(apex, state));
     add_arrays(state, &table);
-    GPUR_TRY(gpur_folder_path(folder, "replay.safetensors", path));
-    GPUR_TRY(gpur_replay_save(apex->replay, path, NULL));
-    GPUR_TRY(gpur_folder_path(folder, "learner.safetensors", path));
-    GPUR_TRY(gpur_learner_save(apex->learner, path, NULL));
-    GPUR_TRY(gpur_folder_read_trained(folder, &table.trained));
-    GPUR_TRY(gpur_folder_read_rows(folder, &state->rows));
+    GPUR_TRY(gpur_folder_save(folder, apex->learner, &position));
+    table.trained = position.trained, state->rows = position.rows;
     return gpur_state_write(&table, folder);
 }
 
@@ -160,32 +155,6 @@ gpur_status gpur_apex_save(gpur_run *core, const char *folder)
 
 /* Loading. */
 
-/* The files are replaced one after another, so a save that was interrupted leaves some of an older one. */
-static gpur_status check_files(const apex_state *state, int64_t saved, const char *folder, int32_t refill)
-{
-    int64_t trained, rows = state->rows;
-    GPUR_TRY(gpur_folder_read_trained(folder, &trained));
-    if (!refill)
-        GPUR_TRY(gpur_folder_read_rows(folder, &rows));
-    if (trained != saved || rows != state->rows)
-        return gpur_fail(GPUR_FILE_ERROR,
-                         "%s: run.safetensors was saved after %" PRId64 " train steps and %" PRId64
-                         " transitions, and the files beside it after %" PRId64 " and %" PRId64
-                         ": they are of different saves, of which one was not finished",
-                         folder, saved, state->rows, trained, rows);
-    return GPUR_OK;
-}
-
-static gpur_status load_files(gpur_apex *apex, const char *folder, int32_t refill)
-{
-    char path[GPUR_FOLDER_PATH];
-    GPUR_TRY(gpur_folder_path(folder, "replay.safetensors", path));
-    if (!refill)
-        GPUR_TRY(gpur_replay_load(apex->replay, path, NULL));
-    GPUR_TRY(gpur_folder_path(folder, "learner.safetensors", path));
-    return gpur_learner_load(apex->learner, path, NULL);
-}
-
 /* Sets the incarnations of own actors, also of those that the run has no longer. */
 static gpur_status set_own_slots(gpur_apex *apex, const apex_state *state)
 {
@@ -197,7 +166,10 @@ static gpur_status set_own_slots(gpur_apex *apex, const apex_state *state)
         if (status == GPUR_OK)
             slot->incarnation = state->incarnations[i];
     }
-    apex->evaluator->incarnation = state->incarnations[state->own_slots];
+    gpur_mutex_lock(&apex->core.lock);
+    if (!apex->evaluator->is_running) /* it may have evaluated already */
+        apex->evaluator->incarnation = state->incarnations[state->own_slots];
+    gpur_mutex_unlock(&apex->core.lock);
     gpur_mutex_unlock(&apex->set_lock);
     return status;
 }
@@ -234,29 +206,21 @@ static void set_state(gpur_apex *apex, const apex_state *state, int64_t trained,
 static gpur_status replace_all(gpur_apex *apex, const apex_state *state, const gpur_state_table *table,
                                const char *folder, int32_t refill)
 {
-    GPUR_TRY(load_files(apex, folder, refill));
+    GPUR_TRY(gpur_folder_load(folder, apex->learner, refill));
     GPUR_TRY(set_own_slots(apex, state));
     gpur_state_restore(table);
     set_state(apex, state, table->trained, refill);
     return GPUR_OK;
 }
 
-/* A run that is loaded in part has ended. */
 static gpur_status load(gpur_apex *apex, apex_state *state, const char *folder, int32_t refill)
 {
-    char error[GPUR_RUN_ERROR];
     gpur_state_table table = table_of(apex, state);
     table.set_arrays = set_arrays, table.context = state;
     GPUR_TRY(gpur_state_read(&table, folder));
-    GPUR_TRY(check_files(state, table.trained, folder, refill));
+    GPUR_TRY(gpur_folder_check(folder, &(gpur_folder_position){table.trained, state->rows}, refill));
     const gpur_status status = replace_all(apex, state, &table, folder, refill);
-    if (status == GPUR_OK)
-        return GPUR_OK;
-    snprintf(error, sizeof error, "%s; the run is loaded in part, and has ended", gpur_last_error());
-    gpur_mutex_lock(&apex->core.lock);
-    gpur_run_end(&apex->core, status, error);
-    gpur_mutex_unlock(&apex->core.lock);
-    return gpur_fail(status, "%s", error);
+    return status == GPUR_OK ? GPUR_OK : gpur_run_fail_loading(&apex->core, status);
 }
 
 gpur_status gpur_apex_load(gpur_run *core, const char *folder, int32_t refill)

@@ -12,7 +12,6 @@
 #include "run/state_file.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -32,7 +31,7 @@ typedef struct run_state {
     slot_state *slots;                        /* (runners) */
     unsigned char *obs, *frames, *envs, *log; /* (runners, ...), (log_entries, entry_bytes) */
     int64_t step, prepopulated, train_steps, evaluated_at, log_entries;
-    int64_t rows; /* the number in the replay's file: see gpur_folder_read_rows */
+    int64_t rows; /* of gpur_folder_position */
 } run_state;
 
 static int64_t entry_bytes(const gpur_fast_dqn *run)
@@ -154,16 +153,11 @@ static gpur_status read_state(run_state *state)
 
 static gpur_status save_all(run_state *state, gpur_state_table *table, const char *folder)
 {
-    gpur_learner *const learner = state->run->learner;
-    char path[GPUR_FOLDER_PATH];
+    gpur_folder_position position;
     GPUR_TRY(set_arrays(state, table));
     GPUR_TRY(read_state(state));
-    GPUR_TRY(gpur_folder_path(folder, "replay.safetensors", path));
-    GPUR_TRY(gpur_replay_save(learner->replay, path, NULL));
-    GPUR_TRY(gpur_folder_path(folder, "learner.safetensors", path));
-    GPUR_TRY(gpur_learner_save(learner, path, NULL));
-    GPUR_TRY(gpur_folder_read_trained(folder, &table->trained));
-    GPUR_TRY(gpur_folder_read_rows(folder, &state->rows));
+    GPUR_TRY(gpur_folder_save(folder, state->run->learner, &position));
+    table->trained = position.trained, state->rows = position.rows;
     return gpur_state_write(table, folder);
 }
 
@@ -295,45 +289,13 @@ static gpur_status check_logs(const run_state *state)
     return GPUR_OK;
 }
 
-/* The three files are replaced one after another, so a save that was interrupted leaves some of an older one. */
-static gpur_status check_files(const run_state *state, const gpur_state_table *table, const char *folder)
-{
-    int64_t trained, rows;
-    GPUR_TRY(gpur_folder_read_trained(folder, &trained));
-    GPUR_TRY(gpur_folder_read_rows(folder, &rows));
-    if (trained != table->trained || rows != state->rows)
-        return gpur_fail(GPUR_FILE_ERROR,
-                         "%s: run.safetensors was saved after %" PRId64 " train steps and %" PRId64 " transitions, and "
-                         "the files beside it after %" PRId64 " and %" PRId64
-                         ": they are of different saves, of which one was not finished",
-                         folder, table->trained, state->rows, trained, rows);
-    return GPUR_OK;
-}
-
 /* The environments are loaded first: what they refuse leaves the replay and the learner as they were. */
 static gpur_status load_all(const run_state *state, const gpur_state_table *table, const char *folder)
 {
     gpur_fast_dqn *const run = state->run;
-    char path[GPUR_FOLDER_PATH];
     GPUR_TRY(set_state(state, table));
-    GPUR_TRY(gpur_folder_path(folder, "replay.safetensors", path));
-    GPUR_TRY(gpur_replay_load(run->learner->replay, path, NULL));
-    GPUR_TRY(gpur_folder_path(folder, "learner.safetensors", path));
-    GPUR_TRY(gpur_learner_load(run->learner, path, NULL));
+    GPUR_TRY(gpur_folder_load(folder, run->learner, 0));
     return run->work.copy(run->work.context, run->shape.acts_by_target);
-}
-
-/* A run that is loaded in part has ended. */
-static gpur_status replace_all(const run_state *state, const gpur_state_table *table, const char *folder)
-{
-    char error[GPUR_RUN_ERROR];
-    gpur_status status = load_all(state, table, folder);
-    if (status == GPUR_OK)
-        return GPUR_OK;
-    snprintf(error, sizeof error, "%s", gpur_last_error());
-    status = gpur_fail(status, "%s; the run is loaded in part, and has ended", error);
-    gpur_run_fail(&state->run->core, status);
-    return status;
 }
 
 static gpur_status load(run_state *state, const char *folder)
@@ -343,8 +305,9 @@ static gpur_status load(run_state *state, const char *folder)
     table.context = state;
     GPUR_TRY(gpur_state_read(&table, folder));
     GPUR_TRY(gpur_prefix_error(check_logs(state), "%s/run.safetensors", folder));
-    GPUR_TRY(check_files(state, &table, folder));
-    return replace_all(state, &table, folder);
+    GPUR_TRY(gpur_folder_check(folder, &(gpur_folder_position){table.trained, state->rows}, 0));
+    const gpur_status status = load_all(state, &table, folder);
+    return status == GPUR_OK ? GPUR_OK : gpur_run_fail_loading(&state->run->core, status);
 }
 
 gpur_status gpur_fast_dqn_load(gpur_run *core, const char *folder, int32_t refill)
