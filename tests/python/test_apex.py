@@ -273,7 +273,7 @@ def test_a_training_writes_its_files(trained):
         assert sorted(actors["actor"][actors["event"] == event]) == those
     assert actors["asked"][actors["event"] == "ended"].all() and not actors["lost_rows"].any()
     kinds = [json.loads(line)["kind"] for line in lines_of(folder, "log.jsonl")]
-    assert kinds.count("episode") == len(result.episodes) and kinds.count("actor") == 8
+    assert kinds.count("episode") == len(result.episodes) and kinds.count("actor") == 5
     options = dict(line.split(" ", 1) for line in lines_of(folder, "options.txt") if line.startswith("--"))
     assert options["--actors"] == "2" and options["--initial-priorities"] == "td" and options["--eval-episodes"] == "30"
     assert "--num-envs" not in options and "--epsilons" not in options
