@@ -123,8 +123,8 @@ def test_a_training_on_three_nodes(cluster, tmp_path):
     result = apex(on_stats=seen.append, out=tmp_path / "run", eval_episodes=2, steps=2000).train(3000)
     stats = result.stats
     assert stats.env_steps == stats.rows >= 3000 and stats.train_steps > 0
-    # One may have done all before the other began. The one that evaluates is started twice.
-    assert 1 <= stats.actors <= 2 and stats.actors + 2 <= stats.starts <= 2 + 2
+    # One may have done all before the other began. One more evaluates.
+    assert 1 <= stats.actors <= 2 and stats.actors + 1 <= stats.starts <= 2 + 1
     assert stats.refused_blocks == stats.lost_blocks == stats.deaths == 0
     # A train step for 16 transitions: two blocks of 50 on their way are 6, and weights are broadcast every 10.
     assert 0 <= stats.weights_age < 20
