@@ -138,19 +138,28 @@ static gpur_status take_steps(gpur_ga3c *run, int64_t steps)
     return run->model.check(run->model.context);
 }
 
-/* Steps to the next evaluation; INT64_MAX: there is none. */
-static int64_t steps_left(const gpur_run *core)
+/* Reads them under the lock: an agent that starts reports at once that it has taken none. */
+static int64_t steps_taken(gpur_run *core)
+{
+    gpur_mutex_lock(&core->lock);
+    const int64_t steps = core->stats.env_steps;
+    gpur_mutex_unlock(&core->lock);
+    return steps;
+}
+
+/* Steps to the next evaluation after `done`; INT64_MAX: there is none. */
+static int64_t steps_left(const gpur_run *core, int64_t done)
 {
     const int64_t period = core->config.eval_episodes > 0 ? core->config.eval_period : 0;
-    return period > 0 ? period - core->stats.env_steps % period : INT64_MAX;
+    return period > 0 ? period - done % period : INT64_MAX;
 }
 
 /* An evaluation that was stopped is played anew. */
 static gpur_status evaluate_if_due(gpur_run *core)
 {
     gpur_run_event event = {.kind = GPUR_RUN_EVALUATION, .env_index = -1};
-    const int64_t done = core->stats.env_steps;
-    if (done == 0 || steps_left(core) != core->config.eval_period || core->stats.evaluated_steps == done ||
+    const int64_t done = steps_taken(core);
+    if (done == 0 || steps_left(core, done) != core->config.eval_period || core->stats.evaluated_steps == done ||
         gpur_run_is_stopping(core) || gpur_run_has_failed(core))
         return GPUR_OK;
     GPUR_TRY(gpur_ga3c_evaluate(core, core->config.eval_episodes, 0, &event));
@@ -162,12 +171,14 @@ static gpur_status evaluate_if_due(gpur_run *core)
 /* Nobody acts while an evaluation is played. */
 gpur_status gpur_ga3c_advance(gpur_run *core, int64_t steps, int64_t train_steps)
 {
-    const int64_t end = core->stats.env_steps + steps;
+    int64_t done = steps_taken(core);
+    const int64_t end = done + steps;
     (void)train_steps;
     GPUR_TRY(evaluate_if_due(core));
     do {
-        GPUR_TRY(take_steps(gpur_ga3c_of(core), gpur_min(end - core->stats.env_steps, steps_left(core))));
+        GPUR_TRY(take_steps(gpur_ga3c_of(core), gpur_min(end - done, steps_left(core, done))));
         GPUR_TRY(evaluate_if_due(core));
-    } while (core->stats.env_steps < end && !gpur_run_is_stopping(core) && !gpur_run_has_failed(core));
+        done = steps_taken(core);
+    } while (done < end && !gpur_run_is_stopping(core) && !gpur_run_has_failed(core));
     return GPUR_OK;
 }

@@ -81,9 +81,11 @@ gpur_status gpur_ga3c_evaluate(gpur_run *core, int64_t episodes, int32_t greedy,
     count(run, &e);
     if (status == GPUR_OK && !gpur_evaluator_is_over(&e)) /* stopped: played anew, it has the same games */
         run->eval_games = games, run->eval_steps = steps;
+    gpur_mutex_lock(&core->lock);
     event->env_steps = core->stats.env_steps;
     event->train_steps = core->stats.train_steps;
     event->loss = core->system->loss(core);
+    gpur_mutex_unlock(&core->lock);
     event->version = run->model.steps(run->model.context);
     event->policy = run->model.policy;
     gpur_evaluator_fill_event(&e, event);
