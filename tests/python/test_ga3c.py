@@ -7,6 +7,7 @@ import math
 import os
 import signal
 import threading
+from contextlib import nullcontext
 
 import gpureplay
 import gymnasium
@@ -162,6 +163,29 @@ def has_sigint():
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
+
+
+@needs_files
+@pytest.mark.parametrize("raises", [False, True])
+def test_the_weights_of_an_evaluation_are_saved_in_on_event_alone(tmp_path, raises):
+    events = []
+
+    def keep(event):
+        events.append(event)
+        event.weights.save(tmp_path / "policy.safetensors")
+        if raises:
+            raise KeyError("mine")
+
+    learner = make()
+    with start(learner, on_event=keep) as run, pytest.raises(KeyError, match="mine") if raises else nullcontext():
+        run.evaluate(2)
+    (event,) = events
+    assert event.agent is learner and event.version == 0
+    with pytest.raises(gpureplay.InvalidArgument, match="can be saved until on_event returns, and it has returned"):
+        event.weights.save(tmp_path / "late.safetensors")
+    assert not (tmp_path / "late.safetensors").exists()
+    with gpureplay.Policy.open(tmp_path / "policy.safetensors", device="cpu") as policy:
+        assert policy.version == 0
 
 
 @pytest.mark.usefixtures("has_sigint")

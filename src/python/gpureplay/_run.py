@@ -94,15 +94,16 @@ class Reporter:
     def _report(self, _user: int | None, address: int) -> None:
         if self._on_event is None or self.raised:
             return
+        event = None
         try:
             event = self._event_at(address)
             with self.calls_user():
                 self.says_stop |= says_stop(self._on_event(event))
-            weights = getattr(event, "weights", None)
-            if weights is not None:
-                weights._policy = None
         except BaseException as error:
             self.raised.append(error)
+        weights = getattr(event, "weights", None)
+        if weights is not None:
+            weights._policy = None
         if self.raised or self.says_stop:
             self.stop()
 
