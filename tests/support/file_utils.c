@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "support/file_utils.h"
 
-#include <dirent.h>
 #include <fcntl.h>
+#include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -77,17 +77,18 @@ const char *test_file_path(const char *name)
     return paths[path_count++];
 }
 
+static int remove_entry(const char *path, const struct stat *status, int kind, struct FTW *place)
+{
+    (void)status, (void)kind, (void)place;
+    (void)remove(path);
+    return 0;
+}
+
+/* Folders in it, too. */
 void test_remove_folder(void)
 {
-    DIR *const open = folder[0] ? opendir(folder) : NULL;
-    char path[512];
-    for (struct dirent *entry = open ? readdir(open) : NULL; entry; entry = readdir(open)) {
-        snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
-        unlink(path);
-    }
-    if (open)
-        closedir(open);
-    rmdir(folder);
+    if (folder[0])
+        (void)nftw(folder, remove_entry, 8, FTW_DEPTH | FTW_PHYS);
     folder[0] = 0;
     path_count = 0;
 }
