@@ -158,8 +158,8 @@ GPUR_API gpur_status gpur_apex_preset(const char *name, gpur_run_config *run, gp
  * range of -1 to 1 is scaled; the replay has them unscaled, as gpur_dpg_create wants them.
  *
  * A block that gpur_writer_append_block refuses is counted and dropped, and its actor started again. An actor that
- * evaluates, and is killed or fails five times in a row within a minute, or once without `restarts`, is given up: that
- * evaluation is missing, and the next one starts another actor, without `restarts` only one of gpur_run_evaluate.
+ * evaluates, and dies five times in one evaluation, or once without `restarts`, is given up: that evaluation is
+ * missing, and the next one starts another actor, without `restarts` only one of gpur_run_evaluate.
  *
  *   run     needs `type`, and takes no vector. With `command` the type is used for its spaces alone: each process finds
  *           its own
@@ -296,12 +296,11 @@ GPUR_API gpur_status gpur_apex_act(const gpur_run_config *run, const gpur_apex_c
  *
  *   block  (bytes) in host memory, at any address. Must not change during the call
  *
- *   GPUR_INVALID_ARGUMENT, GPUR_FILE_ERROR  it is refused, and counted in refused_blocks: of another format or actor,
- *                          damaged, or it came before. Nothing else changes. Also NULL and a run of another
- *                          system, which are not counted
- *   GPUR_WOULD_BLOCK       nobody advances the run by steps. Nothing was taken. Call again as long as the run goes on
- *   GPUR_INTERRUPTED       the run has ended by an error
- *   others                 those of gpur_writer_append_block; they end the run
+ * GPUR_INVALID_ARGUMENT, GPUR_FILE_ERROR  it is refused, and counted in refused_blocks: of another format or actor,
+ * damaged, or it came before. Nothing else changes. Also NULL and a run of another system, which are not counted
+ * GPUR_WOULD_BLOCK       nobody advances the run by steps, or it waits for an evaluation. Nothing was taken. Call again
+ * as long as the run goes on GPUR_INTERRUPTED       the run has ended by an error others                 those of
+ * gpur_writer_append_block; they end the run
  */
 GPUR_API gpur_status gpur_apex_receive_block(gpur_run *run, const void *block, int64_t bytes);
 

@@ -60,7 +60,8 @@ struct gpur_run {
     const gpur_run_system *system;
     gpur_learner *learner;  /* of events; NULL where a test has none */
     gpur_run_config config; /* its env_options are memory of the run */
-    _Atomic int stopping;   /* gpur_run_stop was called, and the call that it ends has not returned yet */
+    int64_t evaluated_at; /* environment steps of the last evaluation that was due. Only of the thread that advances */
+    _Atomic int stopping; /* gpur_run_stop was called, and the call that it ends has not returned yet */
 
     gpur_mutex lock;      /* protects what follows */
     gpur_run_stats stats; /* what is counted as it happens */

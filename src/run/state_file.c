@@ -11,7 +11,7 @@
 static const char file_name[] = "run.safetensors";
 
 /* Entries of the table itself: two settings, which are texts, seven counts and an array. */
-enum { OWN_COUNTS = 7, ALL_COUNTS = GPUR_STATE_COUNTS + OWN_COUNTS };
+enum { OWN_COUNTS = 8, ALL_COUNTS = GPUR_STATE_COUNTS + OWN_COUNTS };
 
 /* The contents of a file: written, or compared with those of a file. */
 typedef struct contents {
@@ -73,6 +73,7 @@ static void list_counts(gpur_state_table *table, contents *c)
         {"returns", GPUR_SCALAR_I64, &table->returns.count},
         {"env_options", GPUR_SCALAR_U64, &table->env_options},
         {"trained", GPUR_SCALAR_I64, &table->trained},
+        {"evaluated_at", GPUR_SCALAR_I64, &table->evaluated_at},
     };
     memcpy(c->counts, own, sizeof own);
     memcpy(c->counts + OWN_COUNTS, table->counts, (size_t)table->count_count * sizeof *table->counts);
@@ -106,6 +107,7 @@ static void read_run(gpur_state_table *table)
     table->evaluated_steps = run->stats.evaluated_steps;
     table->evaluated_return = run->stats.evaluated_return;
     table->returns = run->returns;
+    table->evaluated_at = run->evaluated_at;
     gpur_mutex_unlock(&run->lock);
     table->env_options = gpur_options_checksum(run->config.env_options);
 }
@@ -257,5 +259,6 @@ void gpur_state_restore(const gpur_state_table *table)
     run->stats.evaluated_steps = table->evaluated_steps;
     run->stats.evaluated_return = table->evaluated_return;
     run->returns = table->returns;
+    run->evaluated_at = table->evaluated_at;
     gpur_mutex_unlock(&run->lock);
 }

@@ -35,7 +35,7 @@ typedef struct gpur_state_table {
     void *context;
 
     /* Of the table itself. */
-    int64_t episodes, evaluations, evaluated_steps;
+    int64_t episodes, evaluations, evaluated_steps, evaluated_at;
     double evaluated_return;
     gpur_run_returns returns;
     uint64_t env_options; /* a checksum */

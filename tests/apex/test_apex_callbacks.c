@@ -327,7 +327,7 @@ TEST(bad_blocks_are_refused_and_counted)
     open_run("numbers");
     foreign = settings.replay;
     foreign.gamma = 0.5f;
-    CHECK_FAILS(gpur_apex_receive_block(fixture.run, block, make(1, 7, 4)), GPUR_WOULD_BLOCK, "nobody advances");
+    CHECK_FAILS(gpur_apex_receive_block(fixture.run, block, make(1, 7, 4)), GPUR_WOULD_BLOCK, "nobody advances it");
     CHECK_OK(deliver(make(1, 7, 4)));
     CHECK_OK(deliver(make(1, 7, 5)));
     const int64_t bytes = make(1, 7, 6);

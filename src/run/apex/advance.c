@@ -164,7 +164,7 @@ static int64_t next_evaluation(gpur_apex *apex)
     gpur_mutex_lock(&apex->core.lock);
     const int has = c->eval_episodes > 0 && c->eval_period > 0 && !apex->has_lost_evaluator;
     gpur_mutex_unlock(&apex->core.lock);
-    return has ? apex->evaluated_at - apex->evaluated_at % c->eval_period + c->eval_period : INT64_MAX;
+    return has ? apex->core.evaluated_at - apex->core.evaluated_at % c->eval_period + c->eval_period : INT64_MAX;
 }
 
 static int is_due(gpur_apex *apex)
@@ -179,7 +179,7 @@ static int is_due(gpur_apex *apex)
 static gpur_status begin_evaluation(gpur_apex *apex)
 {
     GPUR_TRY(gpur_apex_begin_evaluation(apex, apex->core.config.eval_episodes, 0, 0));
-    apex->evaluated_at = apex->evaluation.event.env_steps;
+    apex->core.evaluated_at = apex->evaluation.event.env_steps;
     return GPUR_OK;
 }
 

@@ -9,7 +9,7 @@
 #include "run/apex/settings.h"
 #include "run/apex/state.h"
 #include "run/apex/supervisor.h"
-#include "run/fast_dqn/learner_work.h"
+#include "run/acting_policy.h"
 #include "run/apex/transport/connection.h"
 
 #include <inttypes.h>

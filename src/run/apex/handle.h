@@ -44,6 +44,7 @@ typedef struct gpur_apex_evaluation {
     gpur_apex_evaluation_state state;
     int32_t is_alone; /* 1: of gpur_run_evaluate, so that an error of the evaluator does not end the run */
     int64_t number;   /* counts up from 1 */
+    int32_t deaths;   /* of the evaluator while it is played */
     gpur_run_event event;
 } gpur_apex_evaluation;
 
@@ -106,9 +107,6 @@ struct gpur_apex {
     int has_lost_evaluator; /* 1: it died, and `restarts` is 0 */
     int64_t base_steps;     /* train steps of the learner before those that are counted */
     double broadcast_seconds, receive_seconds, learner_wait_seconds;
-
-    int64_t evaluated_at; /* used only by the thread that advances: environment steps when the last evaluation beside
-                             the training was begun */
 
     gpur_mutex set_lock; /* one call of gpur_apex_set_actors at a time */
 };

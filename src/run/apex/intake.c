@@ -40,7 +40,9 @@ static gpur_status wait_until_open(const gpur_slot *slot)
     const double end = slot->origin == GPUR_SLOT_CALLER ? gpur_clock_seconds() + CALLER_WAIT_SECONDS : (double)INFINITY;
     while (!is_open(slot) && !apex->is_quitting && apex->core.status == GPUR_OK) {
         if (gpur_clock_seconds() >= end)
-            return gpur_fail(GPUR_WOULD_BLOCK, "nobody advances the run; call again");
+            return gpur_fail(
+                GPUR_WOULD_BLOCK,
+                "the run takes nothing now, since nobody advances it, or it waits for an evaluation; call again");
         gpur_mutex_wait_for(&apex->core.lock, CALLER_WAIT_SECONDS);
     }
     return check_run(apex);

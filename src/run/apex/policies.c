@@ -2,7 +2,7 @@
 /* The policies that actors act by: one of DQN, or the policy network and the critic of DPG. */
 #include "run/apex/policies.h"
 
-#include "run/fast_dqn/learner_work.h"
+#include "run/acting_policy.h"
 
 static gpur_status open_critic(gpur_actor_policies *policies, gpur_device *device, const gpur_schema *schema,
                                const gpur_apex_networks *networks, const gpur_policy_config *settings)

@@ -199,7 +199,6 @@ static void set_state(gpur_apex *apex, const apex_state *state, int64_t trained,
         apex->limiter.learned = state->limiter.learned;
     }
     apex->base_steps = trained - state->train_steps;
-    apex->evaluated_at = apex->core.stats.evaluated_steps;
     gpur_mutex_unlock(&apex->core.lock);
 }
 

@@ -144,8 +144,12 @@ static void end_run(gpur_slot *slot, const char *why)
 static int ends_evaluation(const gpur_slot *slot, int was_killed, int has_refused)
 {
     const gpur_apex *const apex = slot->apex;
-    const int is_last = !apex->config.restarts || slot->early_deaths >= MOST_EARLY_DEATHS;
-    return gpur_slot_evaluates(slot) && (was_killed || apex->evaluation.is_alone) && (is_last || has_refused);
+    const int restarts = apex->config.restarts, is_last = !restarts || apex->evaluation.deaths >= MOST_EARLY_DEATHS;
+    if (!gpur_slot_evaluates(slot))
+        return 0;
+    if (apex->evaluation.is_alone)
+        return is_last || has_refused;
+    return is_last && (was_killed || (restarts && !has_refused && slot->early_failures < MOST_EARLY_DEATHS));
 }
 
 /* The next evaluation starts it again, unless `restarts` is 0. Under the lock. */
@@ -163,6 +167,7 @@ static void judge_death(gpur_slot *slot, int was_killed)
 {
     gpur_apex *const apex = slot->apex;
     const int has_refused = atomic_load(&counts_of(slot)->has_refused);
+    apex->evaluation.deaths += gpur_slot_evaluates(slot);
     if (ends_evaluation(slot, was_killed, has_refused))
         give_up_evaluator(slot);
     else if (!was_killed && (has_refused || !apex->config.restarts))

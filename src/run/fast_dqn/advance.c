@@ -171,9 +171,9 @@ static gpur_status begin_evaluation(gpur_fast_dqn *run, int64_t episodes, int32_
 static gpur_status begin_periodic_evaluation(gpur_fast_dqn *run, int *is_done)
 {
     GPUR_TRY(finish_evaluation(run, is_done));
-    if (!*is_done || run->evaluated_at == run->step)
+    if (!*is_done || run->core.evaluated_at == run->step)
         return GPUR_OK;
-    run->evaluated_at = run->step;
+    run->core.evaluated_at = run->step;
     return begin_evaluation(run, run->core.config.eval_episodes, 0);
 }
 

@@ -64,7 +64,6 @@ typedef struct gpur_fast_dqn {
     int64_t train_steps;        /* begun */
     int64_t refresh_at;      /* the last train step that a refresh comes before; the trainer reads it while it trains */
     int64_t begun, reported; /* evaluations */
-    int64_t evaluated_at;    /* the step after which the last periodic evaluation was begun */
 } gpur_fast_dqn;
 
 static inline gpur_fast_dqn *gpur_fast_dqn_of(gpur_run *run)

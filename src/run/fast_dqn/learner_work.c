@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The work of a run, done by a learner and by policies that have copies of its weights. */
 #include "run/fast_dqn/learner_work.h"
+#include "run/acting_policy.h"
 
 #include "learn/dqn/dqn.h"
 #include "replay/view.h"
@@ -44,17 +45,6 @@ static gpur_status copy_for_evaluation(void *context)
 static gpur_status infer_for_evaluation(void *context, int64_t count, const unsigned char *obs, int32_t *actions)
 {
     return act(((gpur_learner_work *)context)->evaluating, count, obs, actions);
-}
-
-gpur_status gpur_acting_policy_open(gpur_device *device, const gpur_schema *schema, const gpur_policy_config *settings,
-                                    gpur_policy **policy)
-{
-    const gpur_field_info *const obs = &schema->fields[gpur_schema_find(schema, "obs")];
-    gpur_policy_config config = *settings;
-    config.obs = (gpur_field){.name = "obs", .dtype = obs->dtype};
-    for (int32_t i = 0; i < obs->dims; i++)
-        config.obs.shape[i] = obs->shape[i];
-    return gpur_policy_create(device, &config, policy);
 }
 
 /* A policy with a learner's network, on its device. */

@@ -30,10 +30,6 @@ typedef struct gpur_fast_dqn_work {
     gpur_status (*infer_for_evaluation)(void *context, int64_t count, const unsigned char *obs, int32_t *actions);
 } gpur_fast_dqn_work;
 
-/* Opens a policy, with these settings, for observations of a replay with this schema. */
-gpur_status gpur_acting_policy_open(gpur_device *device, const gpur_schema *schema, const gpur_policy_config *settings,
-                                    gpur_policy **policy);
-
 typedef struct gpur_learner_work {
     gpur_learner *learner;
     gpur_policy *acting, *evaluating; /* `evaluating` is NULL if there are no evaluations */

@@ -30,7 +30,7 @@ typedef struct run_state {
     unsigned char *memory;
     slot_state *slots;                        /* (runners) */
     unsigned char *obs, *frames, *envs, *log; /* (runners, ...), (log_entries, entry_bytes) */
-    int64_t step, prepopulated, train_steps, evaluated_at, log_entries;
+    int64_t step, prepopulated, train_steps, log_entries;
     int64_t rows; /* of gpur_folder_position */
 } run_state;
 
@@ -102,7 +102,6 @@ static gpur_state_table table_of(run_state *state)
     gpur_state_add_count(&t, "step", GPUR_SCALAR_I64, &state->step);
     gpur_state_add_count(&t, "prepopulated", GPUR_SCALAR_I64, &state->prepopulated);
     gpur_state_add_count(&t, "train_steps", GPUR_SCALAR_I64, &state->train_steps);
-    gpur_state_add_count(&t, "evaluated_at", GPUR_SCALAR_I64, &state->evaluated_at);
     gpur_state_add_count(&t, "log_entries", GPUR_SCALAR_I64, &state->log_entries);
     gpur_state_add_count(&t, "rows", GPUR_SCALAR_I64, &state->rows);
     return t;
@@ -147,7 +146,6 @@ static gpur_status read_state(run_state *state)
     state->step = run->step;
     state->prepopulated = run->core.stats.fast_dqn.prepopulated;
     state->train_steps = run->train_steps;
-    state->evaluated_at = run->evaluated_at;
     return GPUR_OK;
 }
 
@@ -258,7 +256,6 @@ static gpur_status set_state(const run_state *state, const gpur_state_table *tab
     run->have_envs_begun = run->has_begun = 1;
     run->step = run->released = run->joined = state->step;
     run->train_steps = state->train_steps;
-    run->evaluated_at = state->evaluated_at;
     atomic_store(&run->meter.items[GPUR_PHASE_ENV], state->step);
     atomic_store(&run->meter.items[GPUR_PHASE_TRAIN], state->train_steps);
     for (int32_t i = 0; i < run->threads; i++)

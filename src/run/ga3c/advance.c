@@ -159,12 +159,14 @@ static gpur_status evaluate_if_due(gpur_run *core)
 {
     gpur_run_event event = {.kind = GPUR_RUN_EVALUATION, .env_index = -1};
     const int64_t done = steps_taken(core);
-    if (done == 0 || steps_left(core, done) != core->config.eval_period || core->stats.evaluated_steps == done ||
+    if (done == 0 || steps_left(core, done) != core->config.eval_period || core->evaluated_at == done ||
         gpur_run_is_stopping(core) || gpur_run_has_failed(core))
         return GPUR_OK;
     GPUR_TRY(gpur_ga3c_evaluate(core, core->config.eval_episodes, 0, &event));
-    if (!gpur_run_is_stopping(core))
-        gpur_run_report_evaluation(core, &event);
+    if (gpur_run_is_stopping(core))
+        return GPUR_OK;
+    core->evaluated_at = done;
+    gpur_run_report_evaluation(core, &event);
     return GPUR_OK;
 }
 
