@@ -475,6 +475,22 @@ TEST(evaluations_are_played_at_each_multiple_of_their_period)
     }
 }
 
+TEST(an_evaluation_that_is_due_is_not_lost_to_one_that_is_asked_for)
+{
+    pthread_t thread;
+    config = ga3c_fixture_config("slow");
+    config.all.eval_period = 60, config.all.eval_episodes = 5;
+    open_run();
+    CHECK_EQUAL(pthread_create(&thread, NULL, stop_in_evaluation, fixture.run), 0);
+    CHECK_FAILS(gpur_run_advance(fixture.run, 60, 0), GPUR_INTERRUPTED, "after 60 environment steps");
+    CHECK_EQUAL(pthread_join(thread, NULL), 0);
+    CHECK_OK(gpur_run_evaluate(fixture.run, 1, 0, NULL));
+    CHECK_EQUAL(ga3c_fixture_stats(&fixture).evaluations, 1);
+    CHECK_OK(gpur_run_advance(fixture.run, 0, 0));
+    CHECK_EQUAL(ga3c_fixture_stats(&fixture).evaluations, 2);
+    close_run();
+}
+
 #ifdef GPUR_HAS_FILES
 /* Agents are in new environments, and take actions by random numbers that come after those of their first `steps`. */
 static void check_actions_go_on(const uint64_t *steps, int32_t agents)
@@ -551,6 +567,7 @@ int main(int argc, char **argv)
     RUN(a_run_ends_at_any_moment);
     RUN(an_evaluation_plays_whole_games_beside_the_run);
     RUN(evaluations_are_played_at_each_multiple_of_their_period);
+    RUN(an_evaluation_that_is_due_is_not_lost_to_one_that_is_asked_for);
 #ifdef GPUR_HAS_FILES
     RUN(a_saved_run_goes_on);
 #endif
