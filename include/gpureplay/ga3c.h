@@ -124,9 +124,10 @@ GPUR_API gpur_status gpur_ga3c_preset(const char *name, gpur_run_config *run, gp
  * than the environment's, it is a stack of the last frames on the axis of channels (network.input_layout), filled with
  * zeros at an episode's beginning.
  *
- * gpur_run_advance trains at its end on the rollouts that are complete, also where they are fewer than min_train_batch.
- * Rollouts that are not complete go on in the next call; with GPUR_A2C also complete ones, if other agents have not
- * taken that step yet. A run needs `type` of the environments, and takes no vector.
+ * gpur_run_advance trains at its end, and before each evaluation, on the rollouts that are complete, also where they
+ * are fewer than min_train_batch. Rollouts that are not complete go on in the next call, or after the evaluation; with
+ * GPUR_A2C also complete ones, if other agents have not taken that step yet. A run needs `type` of the environments,
+ * and takes no vector.
  *
  *   GPUR_INVALID_ARGUMENT  a value out of its range, settings that do not go together (the message has both), an
  *                          environment whose observations or actions are not the learner's, or NULL

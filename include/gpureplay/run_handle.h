@@ -315,8 +315,9 @@ GPUR_API gpur_status gpur_run_get_stats(gpur_run *run, gpur_run_stats *stats);
  *                          earlier version of the library; others as in gpur_learner_save and gpur_learner_load
  *   others                 those of gpur_replay_save and gpur_replay_load, and what an environment refused
  *
- * If gpur_run_load refuses run.safetensors, or files of different saves, nothing changes. If it fails later, the
- * message says so, and the run has ended; if an environment refused, the replay and the learner have not changed.
+ * If gpur_run_load refuses run.safetensors, or files of different saves, nothing changes; in GA3C nothing changes
+ * whatever it refuses. If it fails later, the message says so, and the run has ended; if an environment refused, the
+ * replay and the learner have not changed.
  */
 GPUR_API gpur_status gpur_run_save(gpur_run *run, const char *folder);
 GPUR_API gpur_status gpur_run_load(gpur_run *run, const char *folder, int32_t refill);
