@@ -296,11 +296,16 @@ GPUR_API gpur_status gpur_apex_act(const gpur_run_config *run, const gpur_apex_c
  *
  *   block  (bytes) in host memory, at any address. Must not change during the call
  *
- * GPUR_INVALID_ARGUMENT, GPUR_FILE_ERROR  it is refused, and counted in refused_blocks: of another format or actor,
- * damaged, or it came before. Nothing else changes. Also NULL and a run of another system, which are not counted
- * GPUR_WOULD_BLOCK       nobody advances the run by steps, or it waits for an evaluation. Nothing was taken. Call again
- * as long as the run goes on GPUR_INTERRUPTED       the run has ended by an error others                 those of
- * gpur_writer_append_block; they end the run
+ * A block that is damaged, of another format or actor, or that came before is refused (GPUR_INVALID_ARGUMENT or
+ * GPUR_FILE_ERROR) and counted in refused_blocks. Nothing else changes. NULL and a run of another system are refused
+ * too, and not counted.
+ *
+ * GPUR_WOULD_BLOCK: nothing was taken, because no call of gpur_run_advance takes steps now, or because the run waits
+ * for an evaluation. Call again as long as the run goes on.
+ *
+ * GPUR_INTERRUPTED: an error has ended the run.
+ *
+ * Other errors are those of gpur_writer_append_block; they end the run.
  */
 GPUR_API gpur_status gpur_apex_receive_block(gpur_run *run, const void *block, int64_t bytes);
 

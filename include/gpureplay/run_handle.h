@@ -131,7 +131,7 @@ GPUR_API void gpur_run_destroy(gpur_run *run);
  * Evaluations that became due, also one that is due after the last of these steps, have been delivered when it returns,
  * and events, too.
  *
- * Fast DQN and GA3C take exactly `env_steps`, and when it returns nobody acts or trains. In Ape-X the call returns when
+ * Fast DQN and GA3C take exactly `env_steps`; after the call they neither act nor train. In Ape-X the call returns when
  * so many steps of actors were received, or so many train steps were done, whichever is first; of the steps there may
  * be more by less than a block and n_step. Its actors go on between calls until their blocks fill what the connection
  * holds, and then wait.
@@ -237,8 +237,9 @@ typedef struct gpur_apex_stats {
     int64_t refused_blocks; /* damaged, of another format, or repeated */
     int64_t lost_blocks;    /* by gaps in their sequence, and at the end of actors by their own count */
     int64_t lost_rows;      /* as in gpur_run_event, of all actors that have ended; not of remote actors */
-    /* Of actors; deaths: ends that nobody asked for. A remote actor whose blocks the caller brings counts as started
-     * with gpur_apex_receive_start, or with the first block of an incarnation; the one before it has then died. */
+    /* Actors that started, and actors that ended though nobody asked them to. A remote actor whose
+     * blocks the caller brings counts as started with gpur_apex_receive_start, or with the first block of an
+     * incarnation; the one before it has then died. */
     int64_t starts, deaths;
     int64_t actors;              /* running actors, and those of remote_actors heard from in the last minute */
     int64_t broadcasts;          /* versions of the weights that actors were given */

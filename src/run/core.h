@@ -17,9 +17,9 @@ enum { GPUR_RUN_ERROR = 1024, GPUR_RUN_RECENT = 100 };
 
 /* All are called by the thread that advances, with arguments that were checked, and on a run that has not ended. */
 typedef struct gpur_run_system {
-    int32_t
-        has_free_learner; /* 1: its train steps do not follow from its environment steps, so that an advance may limit
-                                 them, and a load may leave the replay to be filled again */
+    /* 1: its train steps do not follow from its environment steps. Then an advance may limit the train steps, and a
+     * load may leave the replay to be filled again. */
+    int32_t has_free_learner;
 
     /* Refuses arguments. NULL: nothing is to be refused. */
     gpur_status (*check_advance)(gpur_run *run, int64_t env_steps, int64_t train_steps);

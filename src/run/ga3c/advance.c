@@ -170,7 +170,7 @@ static gpur_status evaluate_if_due(gpur_run *core)
     return GPUR_OK;
 }
 
-/* Nobody acts while an evaluation is played. */
+/* While an evaluation is played, the agents take no steps. */
 gpur_status gpur_ga3c_advance(gpur_run *core, int64_t steps, int64_t train_steps)
 {
     int64_t done = steps_taken(core);
