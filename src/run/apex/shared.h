@@ -27,8 +27,8 @@ typedef struct gpur_actor_counts {
     _Atomic int64_t pulls;              /* copies of weights taken */
     _Atomic int64_t nanoseconds;        /* that it has lived; and of these in parts: */
     _Atomic int64_t env_nanoseconds, infer_nanoseconds, wait_nanoseconds;
-    _Atomic int64_t
-        evaluation; /* of the evaluator: the number of what it is to play; 0: nothing. Of this evaluation: */
+    /* Of the evaluator: the number of the evaluation that it is to play (0: none). Then its settings and progress. */
+    _Atomic int64_t evaluation;
     _Atomic int64_t eval_episodes;
     _Atomic int64_t eval_episode; /* 1 more than have ended */
     _Atomic int32_t eval_is_greedy;
