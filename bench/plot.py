@@ -174,7 +174,7 @@ def draw_training(pyplot, report, out):
 
 
 def draw_ablation(pyplot, reports, out):
-    """A panel for each environment: the time of each variant by W, what was predicted, and the paper's."""
+    """A panel for each environment: the time of each variant by W, and the paper's."""
     groups = {}
     for case in (case for report in reports for case in report["cases"]):
         groups.setdefault(case["figure"], {}).setdefault(case["variant"], []).append(case)
@@ -191,8 +191,6 @@ def draw_ablation(pyplot, reports, out):
             mean = [mean_of(x) for x in times]
             errors = [m - min(x) for m, x in zip(mean, times)], [max(x) - m for m, x in zip(mean, times)]
             color = axis.errorbar(widths, mean, errors, marker="o", capsize=3, label=variant).lines[0].get_color()
-            axis.plot(widths, [100 * case["predicted"] / whole for case in cases], "x", color=color,
-                      label=f"{variant}: predicted")
             axis.plot(widths, [case["paper_percent"] for case in cases], ":", color=color,
                       label=f"{variant}: the paper")
         axis.set(xscale="log", xlabel="environments (W)")

@@ -112,18 +112,6 @@ def print_priorities(report: Case) -> None:
           ([f"{count:,}", *(row.get(column, "") for column in columns)] for count, row in sorted(cells.items())))
 
 
-def print_busy(report: Case) -> None:
-    def rows() -> Rows:
-        for case in report["cases"]:
-            default, one = case["variants"]
-            yield [case["figure"], f"{case['x']:g}", seconds_text(default["seconds"]), seconds_text(one["seconds"]),
-                   f"{default['seconds'] / one['seconds']:.2f}", seconds_text(default["p99"]), seconds_text(one["p99"]),
-                   str(default["runs"])]
-
-    table(f"{report['title']}: {report['settings']}", ["call", "busy", "default threads", "one thread", "ratio",
-                                                       "default, p99", "one, p99", "calls"], rows())
-
-
 def print_compare(report: Case) -> None:
     """How much longer each takes than in-device."""
     figures: dict[str, list[Case]] = {}
@@ -199,9 +187,7 @@ def print_libraries(report: Case) -> None:
 
 
 def print_ablation(report: Case) -> None:
-    """The paper's three views, and the predictions: of the parts alone, and what else newer reports have."""
-    more = {"predicted_wakes": "with waking threads", "predicted_woken": "and parts in threads that slept",
-            "predicted_beside": "and parts beside others"}
+    """The paper's three views."""
     groups: dict[str, list[Case]] = {}
     for case in report["cases"]:
         groups.setdefault(case["figure"], []).append(case)
@@ -212,16 +198,12 @@ def print_ablation(report: Case) -> None:
             mean = statistics.mean(case["seconds"])
             spread = statistics.stdev(case["seconds"]) if len(case["seconds"]) > 1 else 0.0
             yield [f"{case['variant']}, W = {case['num_envs']:g}", f"{HOURS * mean:.2f} ± {HOURS * spread:.2f}",
-                   f"{HOURS * case['predicted']:.2f} ({100 * (mean / case['predicted'] - 1):+.1f}%)",
-                   *(f"{100 * (mean / case[key] - 1):+.1f}%" for key in more if key in case),
                    f"{100 * mean / first:.1f}%", f"{case['paper_percent']:.1f}%", f"{first / mean:.2f}"]
 
     for name, cases in groups.items():
         table(f"{name}: {len(cases[0]['seconds'])} runs of {cases[0]['steps']:,.0f} steps; Standard and Synchronized "
               "act by the newest weights, Concurrent and Both by the target network",
-              ["variant", "hours for 50 million steps", "predicted (measured beside it)",
-               *(name for key, name in more.items() if key in cases[0]), "of the first", "the paper's", "speed-up"],
-              rows(cases))
+              ["variant", "hours for 50 million steps", "of the first", "the paper's", "speed-up"], rows(cases))
 
 
 def print_feed(report: Case) -> None:
@@ -240,7 +222,7 @@ def print_feed(report: Case) -> None:
 
 
 PRINTERS = {"ablation": print_ablation, "cache of returns": print_cache, "priorities": print_priorities,
-            "calls beside busy processes": print_busy, "in-RAM against in-device replay": print_compare,
+            "in-RAM against in-device replay": print_compare,
             "whole training": print_training, "blocks of frames while training": print_feed,
             "replay buffers of several libraries": print_libraries,
             "whole loops of several libraries": print_libraries, "train steps of several libraries": print_libraries,

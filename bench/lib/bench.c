@@ -316,7 +316,7 @@ static void write_variant(bench_report *report, const bench_case *c, const bench
 {
     json_file *const json = &report->json;
     const bench_summary *const time = &result->seconds[v], *const ratio = &result->ratio[v];
-    json_item(json, v, c->variants[v].name);
+    json_variant(json, c->variants[v].name);
     json_text(json, "note", c->variants[v].note);
     json_number(json, "seconds", time->median);
     json_number(json, "low", time->low);
@@ -345,10 +345,8 @@ static void write_case(bench_report *report, const bench_case *c, const bench_sa
         json_number(json, "goal", c->goal);
     if (c->count > 1)
         json_text(json, "reference", c->variants[c->reference].name);
-    json_open_list(json, "variants");
     for (int v = 0; v < c->count; v++)
         write_variant(report, c, s, result, v);
-    json_close_list(json);
     json_close_case(json);
 }
 

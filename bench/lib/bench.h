@@ -12,6 +12,8 @@
 
 #include "gpureplay.h"
 
+#include <stdio.h>
+
 /* The range of five samples contains the median with a probability of 93.75%, that of six with 96.9%. */
 enum { BENCH_MIN_ROUNDS = 6, BENCH_MAX_ROUNDS = 4096, BENCH_MAX_VARIANTS = 4 };
 

@@ -24,8 +24,7 @@ void timed_env_use(const timed_env *given)
     made = 0;
 }
 
-/* A pure function, so that the prediction has the times of the run. */
-double timed_env_seconds(const timed_env *s, int32_t lane, int64_t step)
+static double seconds_of(const timed_env *s, int32_t lane, int64_t step)
 {
     uint64_t state = (uint64_t)lane << 40 | (uint64_t)step;
     const double uniform = (double)(bench_random(&state) >> 11) * 0x1p-53;
@@ -43,7 +42,7 @@ void timed_sleep(double seconds)
     nanosleep(&time, NULL);
 }
 
-void timed_spin(double seconds)
+static void spin(double seconds)
 {
     const double end = bench_now() + seconds;
     while (bench_now() < end)
@@ -72,7 +71,7 @@ static const char *step(void *env, const void *action, void *obs, gpur_env_resul
 {
     instance *const e = env;
     (void)action;
-    (setting.spins ? timed_spin : timed_sleep)(timed_env_seconds(&setting, e->lane, e->step++));
+    (setting.spins ? spin : timed_sleep)(seconds_of(&setting, e->lane, e->step++));
     memset(obs, 0, TIMED_OBS * sizeof(float));
     result->truncated = e->step % TIMED_EPISODE == 0;
     return NULL;

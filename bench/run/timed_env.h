@@ -18,9 +18,4 @@ enum { TIMED_OBS = 4, TIMED_ACTIONS = 4, TIMED_EPISODE = 200 }; /* steps of an e
 extern const gpur_env_type timed_env_type;
 void timed_env_use(const timed_env *setting);
 
-/* Seconds of a lane's step, which the environment takes and a prediction reads. */
-double timed_env_seconds(const timed_env *setting, int32_t lane, int64_t step);
-
-/* Sleeps, or computes for so long. */
 void timed_sleep(double seconds);
-void timed_spin(double seconds);

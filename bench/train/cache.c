@@ -127,16 +127,14 @@ static void report_memory(bench_report *report, const cache_learner c[LEARNERS],
     static const char *const names[LEARNERS] = {"virtual", "physical"};
     json_case(&report->json, "memory");
     json_number(&report->json, "entries", (double)entries);
-    json_open_list(&report->json, "variants");
     for (int v = 0; v < LEARNERS; v++) {
         const int64_t cache_bytes = stats_of(&c[v]).cache_bytes;
-        json_item(&report->json, v, names[v]);
+        json_variant(&report->json, names[v]);
         json_number(&report->json, "cache_bytes", (double)cache_bytes);
         json_number(&report->json, "device_bytes", (double)c[v].device_bytes);
         printf("%s: %lld bytes for the %lld entries, %lld bytes for the learner with them\n", names[v],
                (long long)cache_bytes, (long long)entries, (long long)c[v].device_bytes);
     }
-    json_close_list(&report->json);
     json_close_case(&report->json);
     report->done++;
     bench_check(report, "bytes of a virtual entry, against 8", stats_of(&c[0]).cache_bytes != 8 * entries, 1);

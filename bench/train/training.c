@@ -258,12 +258,12 @@ static bench_summary percent_faster(const training *t, const training *base)
 }
 
 /* Writes the interval where there are enough slices for one. */
-static void report_training(bench_report *report, int index, const training *t, const training *base)
+static void report_training(bench_report *report, const training *t, const training *base)
 {
     json_file *const json = &report->json;
     const bench_summary faster = percent_faster(t, base);
     const int is_interval = faster.count >= BENCH_MIN_ROUNDS;
-    json_item(json, index, t->backend.kind->name);
+    json_variant(json, t->backend.kind->name);
     json_number(json, "seconds", t->seconds);
     json_number(json, "percent_faster", faster.median);
     json_number(json, "percent_faster_low", is_interval ? faster.low : NAN);
@@ -286,12 +286,10 @@ static void report_trainings(bench_report *report, int64_t batch, const training
     json_text(json, "figure", "training");
     json_number(json, "batch", (double)batch);
     json_text(json, "reference", kinds[BASELINE]->name);
-    json_open_list(json, "variants");
     printf("batch %lld: seconds; faster than %s, slice by slice, median (95%% interval)\n", (long long)batch,
            kinds[BASELINE]->name);
     for (int k = 0; k < KINDS; k++)
-        report_training(report, k, &all[k], &all[BASELINE]);
-    json_close_list(json);
+        report_training(report, &all[k], &all[BASELINE]);
     json_close_case(json);
     fflush(stdout);
     report->done++;

@@ -27,14 +27,12 @@ def measure(program, folder):
     path = folder / f"{program.name}.json"
     run(program, "--json", path, *SHORT.get(program.name, ("--quick", "--rounds", "6")), folder=folder)
     assert json.loads(path.read_text())["interrupted"] == 0, program
-    assert re.search(r'"seconds": *\[?\s*\d*\.?\d*[1-9]', path.read_text()), f"{program}: no time in {path.name}"
+    assert re.search(r'"seconds":\s*\[?\s*\d*\.?\d*[1-9]', path.read_text()), f"{program}: no time in {path.name}"
     if program.name == "bench_ablation":
         cases = json.loads(path.read_text())["cases"]
         acts = {case["variant"]: case["act"] for case in cases}
         assert acts == {"Standard": "latest", "Concurrent": "target", "Synchronized": "latest", "Both": "target"}, acts
-        for case in cases:  # a run that waits for its threads, and what that costs
-            assert 0 < case["predicted_wakes"] and 0 < case["predicted_beside"], case
-            assert sum(case["wake_share_ask_begin_end"]) > 0 and min(case["in_runs_env_infer_train"]) > 0, case
+        assert all(min(case["in_runs_env_infer_train"]) > 0 for case in cases), cases
     run(program, "--sede", "3", status=2)
 
 
