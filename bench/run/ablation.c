@@ -66,29 +66,29 @@ static void sleep_at_device(double seconds)
     pthread_mutex_unlock(&turn_lock);
 }
 
-static gpur_status infer_sleeping(void *context, int64_t count, const unsigned char *obs, int32_t *actions)
+static gpur_status infer_sleeping(gpur_policy *policy, int64_t count, const unsigned char *obs, int32_t *actions)
 {
-    (void)context, (void)obs;
+    (void)policy, (void)obs;
     sleep_at_device(sleep_infer + sleep_infer_row * (double)count);
     memset(actions, 0, (size_t)count * sizeof *actions);
     return GPUR_OK;
 }
 
-static gpur_status copy_sleeping(void *context, int from_target)
+static gpur_status copy_sleeping(gpur_policy *policy, gpur_learner *learner, int32_t weights)
 {
-    (void)context, (void)from_target;
+    (void)policy, (void)learner, (void)weights;
     return GPUR_OK;
 }
 
-static gpur_status train_sleeping(void *context, int64_t steps)
+static gpur_status train_sleeping(gpur_learner *learner, int64_t steps)
 {
-    (void)context;
+    (void)learner;
     for (int64_t i = 0; i < steps; i++)
         sleep_at_device(sleep_train);
     return GPUR_OK;
 }
 
-static const gpur_fast_dqn_work sleeping = {.infer = infer_sleeping, .copy = copy_sleeping, .train = train_sleeping};
+static const gpur_fast_dqn_work sleeping = {.infer = infer_sleeping, .pull = copy_sleeping, .train = train_sleeping};
 
 /* A run of a group, with all that it needs. */
 typedef struct trial {

@@ -477,9 +477,9 @@ enum { STACK_BYTES = RUN_STACK * RUN_FRAME };
 static unsigned char seen[STEPS][STACK_BYTES];
 static int64_t seen_count;
 
-static gpur_status record(void *context, int64_t count, const unsigned char *obs, int32_t *actions)
+static gpur_status record(gpur_policy *policy, int64_t count, const unsigned char *obs, int32_t *actions)
 {
-    (void)context;
+    (void)policy;
     for (int64_t i = 0; i < count && seen_count < STEPS; i++, seen_count++) {
         memcpy(seen[seen_count], obs + i * STACK_BYTES, STACK_BYTES);
         actions[i] = 1;
@@ -487,21 +487,21 @@ static gpur_status record(void *context, int64_t count, const unsigned char *obs
     return GPUR_OK;
 }
 
-static gpur_status no_copy(void *context, int from_target)
+static gpur_status no_copy(gpur_policy *policy, gpur_learner *learner, int32_t weights)
 {
-    (void)context, (void)from_target;
+    (void)policy, (void)learner, (void)weights;
     return GPUR_OK;
 }
 
-static gpur_status no_refresh(void *context)
+static gpur_status no_refresh(gpur_learner *learner)
 {
-    (void)context;
+    (void)learner;
     return gpur_fail(GPUR_DEVICE_ERROR, "the refresh failed");
 }
 
-static gpur_status no_training(void *context, int64_t steps)
+static gpur_status no_training(gpur_learner *learner, int64_t steps)
 {
-    (void)context, (void)steps;
+    (void)learner, (void)steps;
     return GPUR_OK;
 }
 
@@ -515,7 +515,7 @@ static gpur_status create_with(const run_settings *config, const gpur_fast_dqn_w
 /* Without concurrent training and with F = W, the steps are flushed in their order. */
 static void check_stacks(const char *options)
 {
-    static const gpur_fast_dqn_work work = {.infer = record, .copy = no_copy, .train = no_training};
+    static const gpur_fast_dqn_work work = {.infer = record, .pull = no_copy, .train = no_training};
     run_settings config = run_fixture_config(4, 0, 1);
     gpur_replay_stats before = {.size = sizeof before};
     unsigned char obs[STACK_BYTES];
@@ -592,15 +592,15 @@ TEST(an_error_of_an_environment_ends_the_run_and_names_the_lane)
 }
 
 /* Work of which only the inferences of one observation fail. */
-static gpur_status no_inference(void *context, int64_t count, const unsigned char *obs, int32_t *actions)
+static gpur_status no_inference(gpur_policy *policy, int64_t count, const unsigned char *obs, int32_t *actions)
 {
-    (void)context, (void)count, (void)obs, (void)actions;
+    (void)policy, (void)count, (void)obs, (void)actions;
     return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for the layers");
 }
 
 TEST(an_error_of_an_inference_in_a_lanes_thread_names_the_lane)
 {
-    static const gpur_fast_dqn_work work = {.infer = no_inference, .copy = no_copy, .train = no_training};
+    static const gpur_fast_dqn_work work = {.infer = no_inference, .pull = no_copy, .train = no_training};
     run_settings config = run_fixture_config(4, 1, 0);
     config.all.eval_period = 0, config.all.eval_episodes = 0;
     CHECK_OK(open_run(&config));
@@ -614,7 +614,7 @@ TEST(an_error_of_an_inference_in_a_lanes_thread_names_the_lane)
 TEST(an_error_of_a_refresh_ends_the_run)
 {
     static const gpur_fast_dqn_work work = {
-        .infer = record, .copy = no_copy, .train = no_training, .refresh = no_refresh};
+        .infer = record, .pull = no_copy, .train = no_training, .refresh = no_refresh};
     run_settings config = config_with_cache(&with_cache[1], 1);
     config.all.eval_period = 0, config.all.eval_episodes = 0;
     CHECK_OK(open_run(&config));
@@ -871,7 +871,7 @@ TEST(an_evaluation_names_its_weights_and_they_can_be_kept)
     CHECK_OK(open_run(&config));
     CHECK_OK(gpur_run_advance(fixture.run, 96, 0));
     CHECK_OK(gpur_run_evaluate(fixture.run, 1, 1, NULL));
-    gpur_policy *const policy = gpur_fast_dqn_of(fixture.run)->learner_work.evaluating;
+    gpur_policy *const policy = gpur_fast_dqn_of(fixture.run)->evaluating;
     CHECK_OK(gpur_policy_get_weights(policy, weights, kept.bytes));
     CHECK(memcmp(weights, kept.weights, (size_t)kept.bytes) == 0);
     run_fixture_close(&fixture);

@@ -153,13 +153,13 @@ gpur_status gpur_fast_dqn_flush(gpur_fast_dqn *run)
 /* Only when the one before has been finished. */
 static gpur_status begin_evaluation(gpur_fast_dqn *run, int64_t episodes, int32_t greedy)
 {
-    GPUR_TRY(run->work.copy_for_evaluation(run->work.context));
+    GPUR_TRY(run->work.pull(run->evaluating, run->learner, GPUR_WEIGHTS_ONLINE));
     run->evaluated = (gpur_run_event){.kind = GPUR_RUN_EVALUATION,
                                       .env_index = -1,
                                       .env_steps = run->step,
                                       .train_steps = atomic_load(&run->meter.items[GPUR_PHASE_TRAIN]),
                                       .loss = run->core.system->loss(&run->core),
-                                      .policy = run->learner_work.evaluating};
+                                      .policy = run->evaluating};
     if (run->evaluated.policy)
         run->evaluated.version = gpur_policy_version(run->evaluated.policy);
     gpur_evaluator_begin(&run->evaluator, episodes, greedy);
@@ -179,11 +179,17 @@ static gpur_status begin_periodic_evaluation(gpur_fast_dqn *run, int *is_done)
 
 /* The order of work. */
 
+gpur_status gpur_fast_dqn_copy_weights(gpur_fast_dqn *run)
+{
+    const int32_t weights = run->shape.acts_by_target ? GPUR_WEIGHTS_TARGET : GPUR_WEIGHTS_ONLINE;
+    return run->work.pull(run->acting, run->learner, weights);
+}
+
 static gpur_status copy(gpur_fast_dqn *run)
 {
     const double begin = gpur_clock_seconds();
     gpur_fast_dqn_call_delay(run, GPUR_PHASE_COPY, run->step);
-    GPUR_TRY(run->work.copy(run->work.context, run->shape.acts_by_target));
+    GPUR_TRY(gpur_fast_dqn_copy_weights(run));
     gpur_meter_add(&run->meter, GPUR_PHASE_COPY, 1, begin);
     return GPUR_OK;
 }

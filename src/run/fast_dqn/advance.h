@@ -9,6 +9,9 @@ gpur_status gpur_fast_dqn_check_advance(gpur_run *core, int64_t env_steps, int64
 gpur_status gpur_fast_dqn_advance(gpur_run *core, int64_t env_steps, int64_t train_steps);
 gpur_status gpur_fast_dqn_evaluate(gpur_run *core, int64_t episodes, int32_t greedy, gpur_run_event *event);
 
+/* Gives the policy that acts the weights that it acts by. Only while no train step runs. */
+gpur_status gpur_fast_dqn_copy_weights(gpur_fast_dqn *run);
+
 /* Moves all logs to the replay. Only while no train step runs. */
 gpur_status gpur_fast_dqn_flush(gpur_fast_dqn *run);
 

@@ -3,6 +3,8 @@
 #include "run/fast_dqn/fast_dqn.h"
 
 #include "learn/dqn/dqn.h"
+#include "replay/view.h"
+#include "run/acting_policy.h"
 #include "run/fast_dqn/advance.h"
 #include "run/fast_dqn/config.h"
 #include "run/fast_dqn/envs.h"
@@ -44,7 +46,8 @@ static void destroy(gpur_run *core)
         gpur_env_slot_close(&run->slots[i]);
     gpur_evaluator_close(&run->evaluator);
     gpur_vector_close(&run->vector);
-    gpur_learner_work_close(&run->learner_work);
+    gpur_policy_destroy(run->acting);
+    gpur_policy_destroy(run->evaluating);
     gpur_run_close(core);
     free(run->env_threads);
     free(run->slots);
@@ -73,16 +76,39 @@ static gpur_status alloc_slots(gpur_fast_dqn *run)
     return GPUR_OK;
 }
 
+static gpur_status infer(gpur_policy *policy, int64_t count, const unsigned char *obs, int32_t *actions)
+{
+    const gpur_policy_input input = {.size = sizeof input, .count = count, .obs = obs};
+    const gpur_policy_output output = {.size = sizeof output, .actions = actions};
+    return gpur_policy_act(policy, &input, &output);
+}
+
+static gpur_status train(gpur_learner *learner, int64_t steps)
+{
+    GPUR_TRY(gpur_learner_train(learner, steps));
+    return gpur_learner_sync(learner);
+}
+
+/* A policy with the learner's network, on its device. */
+static gpur_status open_policy(const gpur_learner *learner, int32_t streams, int32_t rows, gpur_policy **policy)
+{
+    gpur_policy_config config;
+    GPUR_TRY(gpur_policy_config_init(&config, sizeof config));
+    config.network = gpur_dqn_of(learner)->config.network;
+    config.max_batch = rows;
+    config.streams = streams;
+    config.math = learner->math;
+    return gpur_acting_policy_open(learner->device, gpur_replay_schema(learner->replay), &config, policy);
+}
+
 static gpur_status open_work(gpur_fast_dqn *run, const gpur_fast_dqn_work *work)
 {
-    const gpur_fast_dqn_config *const c = &run->config;
-    const gpur_learner_work_size size = {.streams = c->synchronized ? 1 : run->threads,
-                                         .rows = c->synchronized ? c->num_envs : 1,
-                                         .eval_rows = run->evaluator.count};
-    if (!work)
-        return gpur_learner_work_open(&run->learner_work, run->learner, size, &run->work);
-    run->work = *work;
-    return GPUR_OK;
+    const int32_t rows = run->config.synchronized ? run->config.num_envs : 1, eval_rows = run->evaluator.count;
+    run->work = work ? *work : (gpur_fast_dqn_work){infer, gpur_policy_pull, train, gpur_learner_refresh};
+    if (work)
+        return GPUR_OK;
+    GPUR_TRY(open_policy(run->learner, run->config.synchronized ? 1 : run->threads, rows, &run->acting));
+    return eval_rows > 0 ? open_policy(run->learner, 1, eval_rows, &run->evaluating) : GPUR_OK;
 }
 
 static gpur_status open_threads(gpur_fast_dqn *run)

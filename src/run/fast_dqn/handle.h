@@ -7,11 +7,11 @@
 #pragma once
 
 #include "gpureplay/fast_dqn.h"
+#include "gpureplay/policy.h"
 #include "run/core.h"
 #include "run/evaluate.h"
 #include "run/fast_dqn/env_slot.h"
 #include "run/fast_dqn/job_thread.h"
-#include "run/fast_dqn/learner_work.h"
 #include "run/fast_dqn/meter.h"
 #include "run/fast_dqn/sequence.h"
 #include "run/fast_dqn/vector.h"
@@ -24,6 +24,21 @@ typedef struct gpur_env_thread {
     gpur_job_thread jobs;
 } gpur_env_thread;
 
+/* What a run lets its learner and its policies do. Tests and benchmarks have functions of their own, without policies. */
+typedef struct gpur_fast_dqn_work {
+    /* The actions with the largest Q values of `count` observations. Any thread. */
+    gpur_status (*infer)(gpur_policy *policy, int64_t count, const unsigned char *obs, int32_t *actions);
+
+    /* Gives a policy the weights GPUR_WEIGHTS_*, after the train steps so far. Not while `train` or `refresh` runs. */
+    gpur_status (*pull)(gpur_policy *policy, gpur_learner *learner, int32_t weights);
+
+    /* Runs `steps` train steps, and returns when they are done. In the trainer's thread. */
+    gpur_status (*train)(gpur_learner *learner, int64_t steps);
+
+    /* Fills the learner's cache of returns anew, before the train steps that follow. In the trainer's thread. */
+    gpur_status (*refresh)(gpur_learner *learner);
+} gpur_fast_dqn_work;
+
 /* Called at the beginning of a task, in the thread that carries it out: tests delay threads with it. */
 typedef void (*gpur_fast_dqn_delay)(void *context, gpur_run_phase phase, int64_t step);
 
@@ -35,8 +50,8 @@ typedef struct gpur_fast_dqn {
     gpur_obs_shape obs_shape;
     gpur_env_info info;
     int32_t threads;
-    gpur_learner_work learner_work;
     gpur_fast_dqn_work work;
+    gpur_policy *acting, *evaluating; /* `evaluating` is NULL if there are no evaluations */
     gpur_fast_dqn_delay delay; /* NULL: none */
     void *delay_context;
 

@@ -23,7 +23,7 @@ gpur_status gpur_fast_dqn_infer(gpur_fast_dqn *run, int64_t count, const unsigne
 {
     const double begin = gpur_clock_seconds();
     gpur_fast_dqn_call_delay(run, GPUR_PHASE_INFER, 0);
-    const gpur_status status = run->work.infer(run->work.context, count, obs, actions);
+    const gpur_status status = run->work.infer(run->acting, count, obs, actions);
     gpur_meter_add(&run->meter, GPUR_PHASE_INFER, count, begin);
     return status;
 }
@@ -115,8 +115,8 @@ gpur_status gpur_train_jobs(void *context, int64_t first, int64_t last, int64_t 
         steps = gpur_min(TRAIN_SLICE, last + 1 - at);
         gpur_fast_dqn_call_delay(run, GPUR_PHASE_TRAIN, at);
         if (at == run->refresh_at)
-            GPUR_TRY(run->work.refresh(run->work.context));
-        GPUR_TRY(run->work.train(run->work.context, steps));
+            GPUR_TRY(run->work.refresh(run->learner));
+        GPUR_TRY(run->work.train(run->learner, steps));
         gpur_meter_add(&run->meter, GPUR_PHASE_TRAIN, steps, begin);
     }
     *done = at - 1;
@@ -135,7 +135,7 @@ static gpur_status choose(void *context, int64_t count, const unsigned char *obs
     for (int64_t i = 0; i < count; i++)
         are_random &= explore(run, (int32_t)streams[i], steps[i], epsilon) >= 0;
     if (!are_random)
-        GPUR_TRY(run->work.infer_for_evaluation(run->work.context, count, obs, actions));
+        GPUR_TRY(run->work.infer(run->evaluating, count, obs, actions));
     for (int64_t i = 0; i < count; i++) {
         const int32_t action = explore(run, (int32_t)streams[i], steps[i], epsilon);
         actions[i] = action >= 0 ? action : actions[i];

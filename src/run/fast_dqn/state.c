@@ -292,7 +292,7 @@ static gpur_status load_all(const run_state *state, const gpur_state_table *tabl
     gpur_fast_dqn *const run = state->run;
     GPUR_TRY(set_state(state, table));
     GPUR_TRY(gpur_folder_load(folder, run->learner, 0));
-    return run->work.copy(run->work.context, run->shape.acts_by_target);
+    return gpur_fast_dqn_copy_weights(run);
 }
 
 static gpur_status load(run_state *state, const char *folder)
