@@ -154,10 +154,22 @@ static gpur_status check_frame(gpur_env_runner *runner)
     return GPUR_OK;
 }
 
-static gpur_status check_reward(gpur_env_runner *runner, const gpur_env_result *result)
+/* Shows the network the first frame of an episode, which the environment has written. */
+static gpur_status show_first(gpur_env_runner *runner)
 {
+    GPUR_TRY(check_frame(runner));
+    begin_obs(runner->shape, runner->obs, runner->frame);
+    return GPUR_OK;
+}
+
+/* Shows it the frame of a step. */
+static gpur_status show_next(gpur_env_runner *runner, const gpur_env_result *result)
+{
+    GPUR_TRY(check_frame(runner));
     const gpur_status status = runner->check_finite ? gpur_check_reward_finite(result->reward) : GPUR_OK;
     runner->has_refused = status != GPUR_OK;
+    if (status == GPUR_OK)
+        push_frame(runner->shape, runner->obs, runner->frame);
     return status;
 }
 
@@ -178,18 +190,14 @@ gpur_status gpur_env_runner_reset(gpur_env_runner *runner)
     runner->steps = runner->goes_on ? runner->steps : 0;
     runner->goes_on = 0;
     GPUR_TRY(gpur_env_error(runner->type->reset(runner->env, runner->frame)));
-    GPUR_TRY(check_frame(runner));
-    begin_obs(runner->shape, runner->obs, runner->frame);
-    return GPUR_OK;
+    return show_first(runner);
 }
 
 gpur_status gpur_env_runner_step(gpur_env_runner *runner, const void *action, gpur_env_result *result)
 {
     *result = (gpur_env_result){0};
     GPUR_TRY(gpur_env_error(runner->type->step(runner->env, action, runner->frame, result)));
-    GPUR_TRY(check_frame(runner));
-    GPUR_TRY(check_reward(runner, result));
-    push_frame(runner->shape, runner->obs, runner->frame);
+    GPUR_TRY(show_next(runner, result));
     limit(runner, result);
     return GPUR_OK;
 }
@@ -197,29 +205,25 @@ gpur_status gpur_env_runner_step(gpur_env_runner *runner, const void *action, gp
 gpur_status gpur_env_runner_note_beginning(gpur_env_runner *runner, const unsigned char *frame)
 {
     memcpy(runner->frame, frame, (size_t)runner->shape->frame_bytes);
-    GPUR_TRY(check_frame(runner));
-    begin_obs(runner->shape, runner->obs, runner->frame);
-    return GPUR_OK;
+    return show_first(runner);
 }
 
 gpur_status gpur_env_runner_note_step(gpur_env_runner *runner, const gpur_env_result *result,
                                       const unsigned char *frame)
 {
     memcpy(runner->frame, frame, (size_t)runner->shape->frame_bytes);
-    GPUR_TRY(check_frame(runner));
-    GPUR_TRY(check_reward(runner, result));
-    push_frame(runner->shape, runner->obs, runner->frame);
-    return GPUR_OK;
+    return show_next(runner, result);
 }
 
 gpur_status gpur_env_runner_open(gpur_env_runner *runner, const gpur_obs_shape *shape, unsigned char *obs,
                                  int32_t check_finite)
 {
+    const int64_t bytes = shape->frame_bytes + (obs ? 0 : gpur_obs_bytes(shape));
     runner->shape = shape;
-    runner->obs = obs;
     runner->check_finite = check_finite;
-    runner->frame = calloc(1, (size_t)shape->frame_bytes);
+    runner->frame = calloc(1, (size_t)bytes);
     if (!runner->frame)
-        return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for %" PRId64 " bytes of a frame", shape->frame_bytes);
+        return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for %" PRId64 " bytes of a frame", bytes);
+    runner->obs = obs ? obs : runner->frame + shape->frame_bytes;
     return GPUR_OK;
 }

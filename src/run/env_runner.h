@@ -41,7 +41,7 @@ typedef struct gpur_env_runner {
     void *env;
     const gpur_obs_shape *shape;
     unsigned char *frame; /* (frame_bytes) what the environment wrote last */
-    unsigned char *obs;   /* (stack, frame) what the network sees; memory of the run */
+    unsigned char *obs;   /* (stack, frame) what the network sees */
     int32_t check_finite; /* 1: refuses observations and rewards that are not */
     int32_t evaluates;    /* 1: it plays evaluations, whose games have an end */
     int64_t max_steps;    /* of a game; 0: any number */
@@ -58,7 +58,8 @@ gpur_status gpur_env_runner_take_env(gpur_env_runner *runner, void *env, const g
 /* Lowers the steps of a game to `most`; 0: to none. Of a runner that has its environment. */
 void gpur_env_runner_limit(gpur_env_runner *runner, int64_t most);
 
-/* Opens a runner whose type and environment are set. */
+/* Opens a runner whose type and environment are set. `obs`: where the network sees its observation; NULL: in memory of
+ * the runner. */
 gpur_status gpur_env_runner_open(gpur_env_runner *runner, const gpur_obs_shape *shape, unsigned char *obs,
                                  int32_t check_finite);
 void gpur_env_runner_close(gpur_env_runner *runner); /* accepts a zeroed one */

@@ -31,13 +31,12 @@ gpur_status gpur_evaluator_alloc(gpur_evaluator *e, int32_t count, const gpur_en
 gpur_status gpur_evaluator_open(gpur_evaluator *e, const gpur_obs_shape *shape, int32_t check_finite)
 {
     const int64_t bytes = gpur_obs_bytes(shape);
-    e->obs = calloc((size_t)e->count, (size_t)bytes);
     e->rows = calloc((size_t)e->count, (size_t)bytes);
-    if (!e->obs || !e->rows)
-        return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for %d observations of %" PRId64 " bytes", 2 * (int)e->count,
+    if (!e->rows)
+        return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for %d observations of %" PRId64 " bytes", (int)e->count,
                          bytes);
     for (int32_t i = 0; i < e->count; i++)
-        GPUR_TRY(gpur_env_runner_open(&e->runners[i], shape, e->obs + i * bytes, check_finite));
+        GPUR_TRY(gpur_env_runner_open(&e->runners[i], shape, NULL, check_finite));
     return GPUR_OK;
 }
 
@@ -52,7 +51,6 @@ void gpur_evaluator_close(gpur_evaluator *e)
     free(e->steps);
     free(e->actions);
     free(e->env);
-    free(e->obs);
     free(e->rows);
     *e = (gpur_evaluator){0};
 }

@@ -29,7 +29,7 @@ typedef struct gpur_evaluator {
     uint32_t first_stream;       /* environment i draws from the stream first_stream + i */
 
     /* An inference: its rows, and the environment of each. (count) */
-    unsigned char *obs, *rows;
+    unsigned char *rows;
     uint32_t *streams;
     uint64_t *steps;
     unsigned char *actions; /* (action_bytes) each */

@@ -81,8 +81,3 @@ gpur_status gpur_folder_load(const char *folder, gpur_learner *learner, int32_t 
     GPUR_TRY(gpur_folder_path(folder, "learner.safetensors", path));
     return gpur_learner_load(learner, path, NULL);
 }
-
-uint64_t gpur_options_checksum(const char *options)
-{
-    return gpur_checksum(options ? options : "", options ? (int64_t)strlen(options) : 0);
-}

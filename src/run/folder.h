@@ -29,6 +29,3 @@ gpur_status gpur_folder_check(const char *folder, const gpur_folder_position *sa
 
 /* Loads them; with `refill` 1 without the replay. */
 gpur_status gpur_folder_load(const char *folder, gpur_learner *learner, int32_t refill);
-
-/* A checksum of the environments' options, NULL or a text that may be longer than an entry of a file's metadata. */
-uint64_t gpur_options_checksum(const char *options);

@@ -36,6 +36,12 @@ void gpur_state_add_array(gpur_state_table *table, gpur_state_array array)
     table->arrays[table->array_count++] = array;
 }
 
+/* The options may be longer than an entry of a file's metadata. */
+static uint64_t checksum_options(const gpur_run *run)
+{
+    return gpur_checksum(run->config.env_options, (int64_t)strlen(run->config.env_options));
+}
+
 static gpur_status add_setting(gpur_tensors *metadata, const gpur_scalar *setting)
 {
     const void *const value = setting->value;
@@ -109,7 +115,7 @@ static void read_run(gpur_state_table *table)
     table->returns = run->returns;
     table->evaluated_at = run->evaluated_at;
     gpur_mutex_unlock(&run->lock);
-    table->env_options = gpur_options_checksum(run->config.env_options);
+    table->env_options = checksum_options(run);
 }
 
 static gpur_status write_contents(gpur_state_table *table, contents *c, gpur_stream *stream, const char *path)
@@ -155,7 +161,7 @@ static gpur_status check_count(int64_t count)
 
 static gpur_status check_counts(const gpur_state_table *table, const contents *c)
 {
-    if (table->env_options != gpur_options_checksum(table->run->config.env_options))
+    if (table->env_options != checksum_options(table->run))
         return gpur_fail(GPUR_INVALID_ARGUMENT,
                          "the file is of environments with other options than this run's, \"%.200s\"; they must be the "
                          "same",

@@ -4,6 +4,18 @@
 #include "run/fast_dqn/sequence.h"
 #include "test.h"
 
+static const char *const task_names[] = {
+    [GPUR_TASK_JOIN_TRAINER] = "join trainer",
+    [GPUR_TASK_JOIN_ENVS] = "join environments",
+    [GPUR_TASK_FLUSH] = "flush",
+    [GPUR_TASK_COPY] = "copy",
+    [GPUR_TASK_EVALUATE] = "evaluate",
+    [GPUR_TASK_REFRESH] = "refresh",
+    [GPUR_TASK_TRAIN] = "train",
+    [GPUR_TASK_INFER] = "infer",
+    [GPUR_TASK_DISPATCH] = "dispatch",
+};
+
 static void print_ops(const gpur_sequence_shape *shape, int64_t first, int64_t last, char *text, size_t room)
 {
     size_t length = 0;
@@ -15,7 +27,7 @@ static void print_ops(const gpur_sequence_shape *shape, int64_t first, int64_t l
         for (int32_t i = 0; i < count; i++) {
             const int has_count = ops[i].task == GPUR_TASK_TRAIN || ops[i].task == GPUR_TASK_DISPATCH;
             length += (size_t)snprintf(text + length, room - length, has_count ? " %s %d;" : " %s;",
-                                       gpur_sequence_task_name(ops[i].task), (int)ops[i].count);
+                                       task_names[ops[i].task], (int)ops[i].count);
         }
         length += (size_t)snprintf(text + length, room - length, "\n");
     }

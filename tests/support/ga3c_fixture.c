@@ -284,11 +284,11 @@ typedef struct fake_local {
     int64_t agent; /* whose copy it is; -1: it has not been used */
 } fake_local;
 
-static gpur_status local_open(void *context, void **local)
+static gpur_status local_open(void *context, gpur_local_model **local)
 {
     ga3c_fake *const fake = context;
     fake_local *const made = malloc(sizeof *made);
-    *local = made;
+    *local = (gpur_local_model *)(void *)made;
     if (!made)
         return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory");
     *made = (fake_local){fake, -1};
@@ -296,24 +296,24 @@ static gpur_status local_open(void *context, void **local)
     return GPUR_OK;
 }
 
-static void local_close(void *local)
+static void local_close(gpur_local_model *local)
 {
-    fake_local *const l = local;
+    fake_local *const l = (void *)local;
     atomic_fetch_add(&l->fake->locals, -1);
     free(l);
 }
 
-static gpur_status local_pull(void *local)
+static gpur_status local_pull(gpur_local_model *local)
 {
-    const fake_local *const l = local;
+    const fake_local *const l = (const void *)local;
     atomic_fetch_add(&l->fake->pulls, 1);
     return GPUR_OK;
 }
 
-static gpur_status local_predict(void *local, const void *obs, uint32_t lane, uint64_t step, int32_t *action,
+static gpur_status local_predict(gpur_local_model *local, const void *obs, uint32_t lane, uint64_t step, int32_t *action,
                                  float *value)
 {
-    fake_local *const l = local;
+    fake_local *const l = (void *)local;
     int64_t version;
     if (l->agent < 0)
         l->agent = lane;
@@ -322,9 +322,9 @@ static gpur_status local_predict(void *local, const void *obs, uint32_t lane, ui
     return predict(l->fake, 1, obs, &lane, &step, 0, action, value, &version);
 }
 
-static gpur_status local_train(void *local, const gpur_actor_critic_batch *batch, gpur_actor_critic_losses *losses)
+static gpur_status local_train(gpur_local_model *local, const gpur_actor_critic_batch *batch, gpur_actor_critic_losses *losses)
 {
-    const fake_local *const l = local;
+    const fake_local *const l = (const void *)local;
     return train(l->fake, batch, losses);
 }
 

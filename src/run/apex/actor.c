@@ -22,7 +22,6 @@ typedef struct actor {
     gpur_env_runner runner;
     gpur_action_selector selector;
     gpur_packer *packer;
-    unsigned char *obs;         /* what the network sees */
     const void **extras;        /* (fields of the schema) */
     int64_t steps;              /* of the environment */
     gpur_actor_episode episode; /* the game so far */
@@ -99,10 +98,9 @@ static gpur_status open_packer(actor *a)
 
 static gpur_status alloc_arrays(actor *a)
 {
-    a->obs = calloc(1, (size_t)gpur_obs_bytes(&a->obs_shape));
     a->extras = calloc((size_t)a->context->schema->count, sizeof *a->extras);
-    if (!a->obs || !a->extras)
-        return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for an actor's observation");
+    if (!a->extras)
+        return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for the values of an actor's fields");
     return GPUR_OK;
 }
 
@@ -139,7 +137,7 @@ static gpur_status open_actor(actor *a)
     const int32_t priority = gpur_schema_find(schema, "priority");
     if (priority >= 0)
         a->extras[priority] = &no_priority;
-    GPUR_TRY(gpur_env_runner_open(&a->runner, &a->obs_shape, a->obs, a->context->replay->check_finite));
+    GPUR_TRY(gpur_env_runner_open(&a->runner, &a->obs_shape, NULL, a->context->replay->check_finite));
     return pull(a);
 }
 
@@ -148,7 +146,6 @@ static void close_actor(actor *a)
     gpur_packer_destroy(a->packer);
     gpur_action_selector_close(&a->selector);
     gpur_env_runner_close(&a->runner);
-    free(a->obs);
     free(a->extras);
 }
 
@@ -175,7 +172,7 @@ static gpur_status choose(actor *a)
     const gpur_action_noise choice = {
         .lane = (uint32_t)a->settings->actor, .step = (uint64_t)a->steps, .noise = a->settings->epsilon};
     lap(a, NULL);
-    GPUR_TRY(gpur_action_selector_select(&a->selector, a->obs, &choice));
+    GPUR_TRY(gpur_action_selector_select(&a->selector, a->runner.obs, &choice));
     lap(a, &a->counts->infer_nanoseconds);
     return GPUR_OK;
 }
@@ -183,7 +180,7 @@ static gpur_status choose(actor *a)
 static gpur_status value_end(actor *a)
 {
     lap(a, NULL);
-    GPUR_TRY(gpur_action_selector_value(&a->selector, a->obs));
+    GPUR_TRY(gpur_action_selector_value(&a->selector, a->runner.obs));
     lap(a, &a->counts->infer_nanoseconds);
     return GPUR_OK;
 }

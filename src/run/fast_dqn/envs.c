@@ -11,23 +11,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { DEFAULT_EVAL_ENVS = 8 };
-
 static uint64_t seed_of(const gpur_fast_dqn *run, int32_t index)
 {
     return gpur_run_env_seed(run->core.config.seed, index, run->core.stats.fast_dqn.prepopulated + run->step);
 }
 
-static gpur_env_runner *runner_of(const gpur_fast_dqn *run, int32_t index)
-{
-    const int32_t envs = run->shape.envs;
-    return index < envs ? &run->slots[index].runner : &run->evaluator.runners[index - envs];
-}
-
 /* `index` W and above: an environment of evaluations. */
 static gpur_status make_env(const gpur_fast_dqn *run, int32_t index, gpur_env_info *info)
 {
-    const gpur_status status = gpur_run_make_env(&run->core, seed_of(run, index), runner_of(run, index), info);
+    const gpur_status status =
+        gpur_run_make_env(&run->core, seed_of(run, index), gpur_fast_dqn_runner(run, index), info);
     return index >= run->shape.envs ? gpur_prefix_error(status, "the evaluation")
                                     : gpur_prefix_error(status, "environment %d", (int)index);
 }
@@ -67,7 +60,7 @@ static gpur_status make_envs(gpur_fast_dqn *run)
     const int is_first = run->info.size == 0;
     gpur_env_info info;
     for (int32_t i = 0; i < run->shape.envs + run->evaluator.count; i++) {
-        if (runner_of(run, i)->type)
+        if (gpur_fast_dqn_runner(run, i)->type)
             GPUR_TRY(make_env(run, i, &info));
         else if (i == 0)
             GPUR_TRY(make_vector(run, &info));
@@ -94,7 +87,7 @@ gpur_status gpur_fast_dqn_begin_envs(gpur_fast_dqn *run)
 gpur_status gpur_fast_dqn_remake_envs(gpur_fast_dqn *run)
 {
     for (int32_t i = 0; i < run->shape.envs + run->evaluator.count; i++)
-        gpur_env_runner_close_env(runner_of(run, i));
+        gpur_env_runner_close_env(gpur_fast_dqn_runner(run, i));
     gpur_vector_close_env(&run->vector);
     GPUR_TRY(make_envs(run));
     return gpur_fast_dqn_begin_envs(run);

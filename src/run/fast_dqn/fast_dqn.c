@@ -17,7 +17,7 @@ static void fill_stats(gpur_run *core, gpur_run_stats *stats)
 {
     const gpur_fast_dqn *const run = gpur_fast_dqn_of(core);
     const gpur_meter *const meter = &run->meter;
-    stats->env_steps = gpur_fast_dqn_steps_taken(run);
+    stats->env_steps = atomic_load(&meter->items[GPUR_PHASE_ENV]);
     stats->train_steps = atomic_load(&meter->items[GPUR_PHASE_TRAIN]);
     stats->env_seconds = gpur_meter_seconds(meter, GPUR_PHASE_ENV);
     stats->train_seconds = gpur_meter_seconds(meter, GPUR_PHASE_TRAIN);

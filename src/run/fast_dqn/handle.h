@@ -52,7 +52,7 @@ typedef struct gpur_fast_dqn {
     int32_t threads;
     gpur_fast_dqn_work work;
     gpur_policy *acting, *evaluating; /* `evaluating` is NULL if there are no evaluations */
-    gpur_fast_dqn_delay delay; /* NULL: none */
+    gpur_fast_dqn_delay delay;        /* NULL: none */
     void *delay_context;
 
     unsigned char *obs;           /* (W, obs) what the network sees of each environment */
@@ -99,8 +99,9 @@ static inline void gpur_fast_dqn_call_delay(const gpur_fast_dqn *run, gpur_run_p
         run->delay(run->delay_context, phase, step);
 }
 
-/* Environment steps that were taken. */
-static inline int64_t gpur_fast_dqn_steps_taken(const gpur_fast_dqn *run)
+/* The runner of an environment; `index` W and above: of one of evaluations. */
+static inline gpur_env_runner *gpur_fast_dqn_runner(const gpur_fast_dqn *run, int32_t index)
 {
-    return atomic_load(&run->meter.items[GPUR_PHASE_ENV]);
+    const int32_t envs = run->shape.envs;
+    return index < envs ? &run->slots[index].runner : &run->evaluator.runners[index - envs];
 }

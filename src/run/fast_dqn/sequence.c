@@ -106,19 +106,3 @@ int32_t gpur_sequence_ops(const gpur_sequence_shape *shape, int64_t t, gpur_sequ
     add(&list, GPUR_TASK_DISPATCH, gpur_sequence_env_of(shape, t));
     return list.count;
 }
-
-const char *gpur_sequence_task_name(gpur_sequence_task task)
-{
-    static const char *const names[] = {
-        [GPUR_TASK_JOIN_TRAINER] = "join trainer",
-        [GPUR_TASK_JOIN_ENVS] = "join environments",
-        [GPUR_TASK_FLUSH] = "flush",
-        [GPUR_TASK_COPY] = "copy",
-        [GPUR_TASK_EVALUATE] = "evaluate",
-        [GPUR_TASK_REFRESH] = "refresh",
-        [GPUR_TASK_TRAIN] = "train",
-        [GPUR_TASK_INFER] = "infer",
-        [GPUR_TASK_DISPATCH] = "dispatch",
-    };
-    return names[task];
-}

@@ -52,5 +52,3 @@ static inline int32_t gpur_sequence_env_of(const gpur_sequence_shape *shape, int
 {
     return (int32_t)((t - 1) % shape->envs);
 }
-
-const char *gpur_sequence_task_name(gpur_sequence_task task);

@@ -39,12 +39,6 @@ static int64_t entry_bytes(const gpur_fast_dqn *run)
     return run->slots[0].log.entry_bytes;
 }
 
-static gpur_env_runner *runner_of(const run_state *state, int32_t i)
-{
-    const gpur_fast_dqn *const run = state->run;
-    return i < run->shape.envs ? &run->slots[i].runner : &run->evaluator.runners[i - run->shape.envs];
-}
-
 static int64_t assign(run_state *state, void *memory)
 {
     const gpur_fast_dqn *const run = state->run;
@@ -112,7 +106,7 @@ static gpur_state_table table_of(run_state *state)
 static gpur_status read_runner(run_state *state, int32_t i)
 {
     const gpur_fast_dqn *const run = state->run;
-    const gpur_env_runner *const runner = runner_of(state, i);
+    const gpur_env_runner *const runner = gpur_fast_dqn_runner(run, i);
     const int64_t obs = gpur_obs_bytes(&run->obs_shape), frame = run->obs_shape.frame_bytes;
     memcpy(state->obs + i * obs, runner->obs, (size_t)obs);
     memcpy(state->frames + i * frame, runner->frame, (size_t)frame);
@@ -208,7 +202,7 @@ static gpur_status set_log(gpur_env_slot *slot, const unsigned char *entries, in
 static gpur_status set_runner(const run_state *state, int32_t i)
 {
     const gpur_fast_dqn *const run = state->run;
-    gpur_env_runner *const runner = runner_of(state, i);
+    gpur_env_runner *const runner = gpur_fast_dqn_runner(run, i);
     const int64_t obs = gpur_obs_bytes(&run->obs_shape), frame = run->obs_shape.frame_bytes;
     memcpy(runner->obs, state->obs + i * obs, (size_t)obs);
     memcpy(runner->frame, state->frames + i * frame, (size_t)frame);

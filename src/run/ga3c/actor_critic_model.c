@@ -3,7 +3,6 @@
 #include "run/ga3c/ga3c.h"
 #include "run/ga3c/config.h"
 #include "learn/actor_critic/actor_critic.h"
-#include "learn/actor_critic/local.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -51,34 +50,10 @@ static gpur_status check(void *context)
 }
 
 /* Agents draw by their lane, so that their copies can have one seed. */
-static gpur_status local_open(void *context, void **local)
+static gpur_status local_open(void *context, gpur_local_model **local)
 {
     const actor_critic_model *const model = context;
-    gpur_local_model *copy = NULL;
-    const gpur_status status = gpur_local_model_create(gpur_actor_critic_of(model->learner), model->seed, &copy);
-    *local = copy;
-    return status;
-}
-
-static void local_close(void *local)
-{
-    gpur_local_model_destroy(local);
-}
-
-static gpur_status local_pull(void *local)
-{
-    return gpur_local_model_pull(local);
-}
-
-static gpur_status local_predict(void *local, const void *obs, uint32_t lane, uint64_t step, int32_t *action,
-                                 float *value)
-{
-    return gpur_local_model_predict(local, obs, lane, step, action, value);
-}
-
-static gpur_status local_train(void *local, const gpur_actor_critic_batch *batch, gpur_actor_critic_losses *losses)
-{
-    return gpur_local_model_train(local, batch, losses);
+    return gpur_local_model_create(gpur_actor_critic_of(model->learner), model->seed, local);
 }
 
 static int64_t steps_of(void *context)
@@ -148,10 +123,10 @@ static gpur_ga3c_model table_of(actor_critic_model *model)
         .check = check,
         .broadcast = broadcast,
         .local_open = local_open,
-        .local_close = local_close,
-        .local_pull = local_pull,
-        .local_predict = local_predict,
-        .local_train = local_train,
+        .local_close = gpur_local_model_destroy,
+        .local_pull = gpur_local_model_pull,
+        .local_predict = gpur_local_model_predict,
+        .local_train = gpur_local_model_train,
         .steps = steps_of,
         .save = save,
         .load = load,

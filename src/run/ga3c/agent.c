@@ -4,7 +4,6 @@
 
 #include "base/thread.h"
 #include "run/ga3c/a2c.h"
-#include "run/ga3c/report.h"
 #include "run/ga3c/trainer.h"
 
 #include <inttypes.h>
@@ -17,7 +16,7 @@ typedef struct agent {
     gpur_env_runner runner;
     gpur_rollout *rollout;     /* open; NULL: none */
     int32_t has_action;        /* 1: the action of the next step is there already */
-    void *local;               /* A3C: its copy of the model */
+    gpur_local_model *local;   /* A3C: its copy of the model */
     int64_t pulled;            /* A3C: updates that the copy has */
     gpur_training_batch batch; /* A3C */
     int64_t length;            /* of the game so far */
@@ -25,22 +24,15 @@ typedef struct agent {
     gpur_agent_report report;
 } agent;
 
-gpur_status gpur_ga3c_open_runner(const gpur_ga3c *run, uint64_t seed, gpur_env_runner *runner)
+/* Opens the environment, and what the network sees of it. */
+static gpur_status open_runner(agent *a, int64_t incarnation)
 {
+    const gpur_ga3c *const run = a->run;
     gpur_env_info info;
-    runner->type = run->core.config.type;
-    GPUR_TRY(gpur_run_make_env(&run->core, seed, runner, &info));
-    unsigned char *const obs = calloc(1, (size_t)run->obs_bytes);
-    if (!obs)
-        return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for an observation");
-    return gpur_env_runner_open(runner, &run->shape, obs, run->model.check_finite);
-}
-
-void gpur_ga3c_close_runner(gpur_env_runner *runner)
-{
-    gpur_env_runner_close(runner);
-    free(runner->obs);
-    runner->obs = NULL;
+    a->runner.type = run->core.config.type;
+    GPUR_TRY(gpur_run_make_env(&run->core, gpur_run_env_seed(run->core.config.seed, a->slot->number, incarnation),
+                               &a->runner, &info));
+    return gpur_env_runner_open(&a->runner, &run->shape, NULL, run->model.check_finite);
 }
 
 static int is_system(const agent *a, int32_t system)
@@ -52,8 +44,7 @@ static gpur_status open_agent(agent *a, int64_t incarnation)
 {
     gpur_ga3c *const run = a->run;
     const gpur_ga3c_model *const model = &run->model;
-    GPUR_TRY(
-        gpur_ga3c_open_runner(run, gpur_run_env_seed(run->core.config.seed, a->slot->number, incarnation), &a->runner));
+    GPUR_TRY(open_runner(a, incarnation));
     if (is_system(a, GPUR_A3C)) {
         GPUR_TRY(gpur_training_batch_open(run, &a->batch));
         GPUR_TRY(model->local_open(model->context, &a->local));
@@ -73,7 +64,36 @@ static void close_agent(agent *a)
     if (a->local)
         a->run->model.local_close(a->local);
     gpur_training_batch_close(&a->batch);
-    gpur_ga3c_close_runner(&a->runner);
+    gpur_env_runner_close(&a->runner);
+}
+
+/* Reports to the run. */
+
+static void take_episode(const gpur_agent_slot *slot, const gpur_agent_report *report)
+{
+    gpur_run *const core = &slot->run->core;
+    gpur_run_count_episode(core, report->episode_return);
+    gpur_run_add_event(core, (gpur_run_event){.kind = GPUR_RUN_EPISODE,
+                                              .env_index = slot->number,
+                                              .env_steps = core->stats.env_steps,
+                                              .train_steps = core->stats.train_steps,
+                                              .length = report->length,
+                                              .episodes = 1,
+                                              .mean_return = report->episode_return});
+}
+
+/* Adds the report to the run's counts, and empties it. Under the lock. */
+static void take_report(gpur_agent_slot *slot, gpur_agent_report *report)
+{
+    gpur_run_stats *const stats = &slot->run->core.stats;
+    stats->env_steps += report->steps;
+    stats->ga3c.dropped_rows += report->dropped_rows;
+    stats->env_seconds += report->environment_seconds;
+    stats->ga3c.wait_seconds += report->wait_seconds;
+    stats->ga3c.queue_seconds += report->queue_seconds;
+    if (report->has_ended)
+        take_episode(slot, report);
+    *report = (gpur_agent_report){0};
 }
 
 /* The gate. */
@@ -91,7 +111,7 @@ static int pass_gate(agent *a)
     gpur_ga3c *const run = a->run;
     const _Atomic int *const must_end = &a->slot->must_end;
     gpur_mutex_lock(&run->core.lock);
-    gpur_ga3c_take_report(a->slot, &a->report);
+    take_report(a->slot, &a->report);
     if (!may_step(run) && !atomic_load(must_end)) {
         if (--run->active == 0)
             gpur_mutex_notify_all(&run->core.lock);
@@ -120,7 +140,7 @@ static gpur_status ask_local(agent *a)
 static void ask_scheduler(agent *a, int32_t asks)
 {
     gpur_mutex_lock(&a->run->core.lock);
-    gpur_ga3c_take_report(a->slot, &a->report);
+    take_report(a->slot, &a->report);
     gpur_mutex_unlock(&a->run->core.lock);
     gpur_a2c_ask(a->slot, asks);
 }
@@ -320,7 +340,7 @@ void *gpur_ga3c_agent(void *context)
         gpur_run_fail(&run->core, status);
     close_agent(&a);
     gpur_mutex_lock(&run->core.lock);
-    gpur_ga3c_take_report(slot, &a.report);
+    take_report(slot, &a.report);
     run->running--;
     run->active--;
     gpur_mutex_notify_all(&run->core.lock);

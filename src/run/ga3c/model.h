@@ -7,6 +7,7 @@
 #include "device/device.h"
 #include "gpureplay/actor_critic.h"
 #include "gpureplay/policy.h"
+#include "learn/actor_critic/local.h"
 
 typedef struct gpur_ga3c_model {
     void *context; /* given to all functions that have no `local` */
@@ -39,12 +40,13 @@ typedef struct gpur_ga3c_model {
 
     /* An agent's own copy of the model, for A3C; used by one thread. Its gradients are applied to the shared weights.
      * NULL where there is no A3C. */
-    gpur_status (*local_open)(void *context, void **local);
-    void (*local_close)(void *local);
-    gpur_status (*local_pull)(void *local); /* copies the shared weights */
-    gpur_status (*local_predict)(void *local, const void *obs, uint32_t lane, uint64_t step, int32_t *action,
-                                 float *value);
-    gpur_status (*local_train)(void *local, const gpur_actor_critic_batch *batch, gpur_actor_critic_losses *losses);
+    gpur_status (*local_open)(void *context, gpur_local_model **local);
+    void (*local_close)(gpur_local_model *local);
+    gpur_status (*local_pull)(gpur_local_model *local); /* copies the shared weights */
+    gpur_status (*local_predict)(gpur_local_model *local, const void *obs, uint32_t lane, uint64_t step,
+                                 int32_t *action, float *value);
+    gpur_status (*local_train)(gpur_local_model *local, const gpur_actor_critic_batch *batch,
+                               gpur_actor_critic_losses *losses);
 
     int64_t (*steps)(void *context); /* train steps done */
     gpur_status (*save)(void *context, const char *path);

@@ -2,6 +2,7 @@
 /* Starts and ends the threads of a run, and makes the slots of agents. All under set_lock. */
 #include "run/ga3c/threads.h"
 
+#include "base/numbers.h"
 #include "base/thread.h"
 #include "run/ga3c/a2c.h"
 #include "run/ga3c/agent.h"
@@ -147,18 +148,13 @@ static void end_surplus(gpur_ga3c *run, gpur_ga3c_numbers threads)
     end_threads(run, run->trainers, threads.trainers, GPUR_GA3C_MAX_TRAINERS, &run->rollouts);
 }
 
-static int32_t larger(int32_t a, int32_t b)
-{
-    return a > b ? a : b;
-}
-
 static void set_numbers(gpur_ga3c *run, gpur_ga3c_numbers numbers)
 {
     gpur_ga3c_numbers *const largest = &run->largest;
     gpur_mutex_lock(&run->core.lock);
     run->numbers = numbers;
-    largest->agents = larger(largest->agents, numbers.agents);
-    largest->trainers = larger(largest->trainers, numbers.trainers);
+    largest->agents = (int32_t)gpur_max(largest->agents, numbers.agents);
+    largest->trainers = (int32_t)gpur_max(largest->trainers, numbers.trainers);
     gpur_mutex_unlock(&run->core.lock);
 }
 

@@ -91,7 +91,7 @@ static void count(gpur_ga3c *run, const gpur_training_batch *batch, const gpur_a
     set_losses(run, losses);
 }
 
-static gpur_status train(gpur_ga3c *run, gpur_training_batch *batch, void *local)
+static gpur_status train(gpur_ga3c *run, gpur_training_batch *batch, gpur_local_model *local)
 {
     const gpur_ga3c_model *const model = &run->model;
     const gpur_actor_critic_batch rows = join(run, batch);
@@ -105,7 +105,7 @@ static gpur_status train(gpur_ga3c *run, gpur_training_batch *batch, void *local
     return GPUR_OK;
 }
 
-void gpur_ga3c_train(gpur_ga3c *run, gpur_training_batch *batch, void *local)
+void gpur_ga3c_train(gpur_ga3c *run, gpur_training_batch *batch, gpur_local_model *local)
 {
     if (!gpur_run_has_failed(&run->core)) {
         const gpur_status status = train(run, batch, local);

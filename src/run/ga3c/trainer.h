@@ -12,4 +12,4 @@ void gpur_training_batch_close(gpur_training_batch *batch); /* accepts a zeroed 
 
 /* Trains on the rollouts of a batch, with the shared model, or with `local` if it is not NULL, and returns them to the
  * pool. In a run that has failed it only returns them. */
-void gpur_ga3c_train(gpur_ga3c *run, gpur_training_batch *batch, void *local);
+void gpur_ga3c_train(gpur_ga3c *run, gpur_training_batch *batch, gpur_local_model *local);
