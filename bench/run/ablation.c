@@ -9,7 +9,7 @@
 #include "bench/lib/setup.h"
 #include "bench/run/timed_env.h"
 #include "learn/dqn/dqn.h"
-#include "run/fast_dqn/fast_dqn.h"
+#include "run/fast_dqn/handle.h"
 
 #include <math.h>
 #include <pthread.h>

@@ -20,7 +20,7 @@
 #include "bench/run/timed_env.h"
 
 #include "base/ticket_lock.h"
-#include "run/ga3c/ga3c.h"
+#include "run/ga3c/handle.h"
 
 #include <math.h>
 #include <stdatomic.h>

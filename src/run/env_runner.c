@@ -3,7 +3,6 @@
 #include "run/env_runner.h"
 
 #include "replay/finite.h"
-#include "replay/view.h"
 #include "run/spaces.h"
 
 #include <inttypes.h>

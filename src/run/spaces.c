@@ -2,8 +2,6 @@
 /* Observations as a network and a replay see them. */
 #include "run/spaces.h"
 
-#include "base/sized.h"
-
 #include "gpureplay/math.h"
 
 #include <string.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Runs with an actor-critic on the device under test: the three systems train it, evaluate it, and save it. */
-#include "run/ga3c/ga3c.h"
+#include "run/ga3c/handle.h"
 #include "support/file_utils.h"
-#include "run/ga3c/ga3c.h"
+#include "run/ga3c/handle.h"
 #include "support/learner_fixture.h"
 #include "support/run_envs.h"
 #include "test.h"

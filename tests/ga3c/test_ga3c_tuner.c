@@ -2,7 +2,7 @@
 /* The tuner's decisions, on rates that are computed by a formula; and how a run measures, and does what was decided. */
 #include "kernels/lib/random.h"
 #include "support/file_utils.h"
-#include "run/ga3c/advance.h"
+#include "run/ga3c/handle.h"
 #include "support/ga3c_fixture.h"
 #include "test.h"
 

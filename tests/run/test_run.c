@@ -5,7 +5,7 @@
 
 #include "kernels/lib/random.h"
 #include "learn/dqn/dqn.h"
-#include "run/fast_dqn/advance.h"
+#include "run/fast_dqn/handle.h"
 #include "run/single_env.h"
 #include "support/learner_fixture.h"
 #include "support/run_envs.h"

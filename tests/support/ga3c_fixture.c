@@ -310,8 +310,8 @@ static gpur_status local_pull(gpur_local_model *local)
     return GPUR_OK;
 }
 
-static gpur_status local_predict(gpur_local_model *local, const void *obs, uint32_t lane, uint64_t step, int32_t *action,
-                                 float *value)
+static gpur_status local_predict(gpur_local_model *local, const void *obs, uint32_t lane, uint64_t step,
+                                 int32_t *action, float *value)
 {
     fake_local *const l = (void *)local;
     int64_t version;
@@ -322,7 +322,8 @@ static gpur_status local_predict(gpur_local_model *local, const void *obs, uint3
     return predict(l->fake, 1, obs, &lane, &step, 0, action, value, &version);
 }
 
-static gpur_status local_train(gpur_local_model *local, const gpur_actor_critic_batch *batch, gpur_actor_critic_losses *losses)
+static gpur_status local_train(gpur_local_model *local, const gpur_actor_critic_batch *batch,
+                               gpur_actor_critic_losses *losses)
 {
     const fake_local *const l = (const void *)local;
     return train(l->fake, batch, losses);

@@ -3,7 +3,7 @@
  * values follow from the observation, which writes down all that it is trained on. */
 #pragma once
 
-#include "run/ga3c/ga3c.h"
+#include "run/ga3c/handle.h"
 
 #include <pthread.h>
 

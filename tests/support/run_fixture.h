@@ -3,7 +3,7 @@
  * device, a replay, a learner and a run on it. */
 #pragma once
 
-#include "run/fast_dqn/fast_dqn.h"
+#include "run/fast_dqn/handle.h"
 
 /*
  * The environment: 6 numbers of float32, 4 actions. Options, given to its init as "a,b":

@@ -5,13 +5,11 @@
  * kept: `next_op` is the operation to go on with, and threads keep the jobs that they have not done. So the run goes on
  * as if it had not been stopped.
  */
-#include "run/fast_dqn/advance.h"
 
 #include "base/numbers.h"
 #include "learn/dqn/dqn.h"
 #include "replay/view.h"
-#include "run/fast_dqn/envs.h"
-#include "run/fast_dqn/jobs.h"
+#include "run/fast_dqn/handle.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -84,7 +82,7 @@ static gpur_status join_trainer(gpur_fast_dqn *run, int *is_done)
     return gpur_job_thread_check(&run->trainer);
 }
 
-void gpur_fast_dqn_wait(gpur_fast_dqn *run)
+static void wait_for_all(gpur_fast_dqn *run)
 {
     (void)wait_for_envs(run);
     (void)gpur_job_thread_wait(&run->trainer);
@@ -338,7 +336,7 @@ static gpur_status take_steps_back(gpur_fast_dqn *run)
 /* The run was stopped, or a thread has failed. */
 static gpur_status pause_all(gpur_fast_dqn *run)
 {
-    gpur_fast_dqn_wait(run);
+    wait_for_all(run);
     GPUR_TRY(check_threads(run));
     if (run->has_begun)
         GPUR_TRY(take_steps_back(run));
@@ -388,7 +386,7 @@ static gpur_status end(gpur_fast_dqn *run, gpur_status status)
         return status;
     snprintf(error, sizeof error, "%s", gpur_last_error());
     atomic_store(&run->failing, 1);
-    gpur_fast_dqn_wait(run);
+    wait_for_all(run);
     return gpur_fail(status, "%s", error);
 }
 

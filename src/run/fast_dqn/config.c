@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The settings of a run: defaults, and checks with the learner, its replay and the environments. */
-#include "run/fast_dqn/config.h"
+#include "run/fast_dqn/handle.h"
 
 #include "base/numbers.h"
 #include "base/sized.h"

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The environments of a run of fast DQN: made, opened, begun, and made again after a load. */
-#include "run/fast_dqn/envs.h"
+#include "run/fast_dqn/handle.h"
 
-#include "base/numbers.h"
 #include "learn/dqn/dqn.h"
 #include "replay/view.h"
 #include "run/single_env.h"

@@ -1,15 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* Creates and destroys runs of fast DQN. */
-#include "run/fast_dqn/fast_dqn.h"
+#include "run/fast_dqn/handle.h"
 
 #include "learn/dqn/dqn.h"
 #include "replay/view.h"
 #include "run/acting_policy.h"
-#include "run/fast_dqn/advance.h"
-#include "run/fast_dqn/config.h"
-#include "run/fast_dqn/envs.h"
-#include "run/fast_dqn/jobs.h"
-#include "run/fast_dqn/state.h"
 
 #include <stdlib.h>
 

@@ -24,7 +24,8 @@ typedef struct gpur_env_thread {
     gpur_job_thread jobs;
 } gpur_env_thread;
 
-/* What a run lets its learner and its policies do. Tests and benchmarks have functions of their own, without policies. */
+/* What a run lets its learner and its policies do. Tests and benchmarks have functions of their own, without
+ * policies. */
 typedef struct gpur_fast_dqn_work {
     /* The actions with the largest Q values of `count` observations. Any thread. */
     gpur_status (*infer)(gpur_policy *policy, int64_t count, const unsigned char *obs, int32_t *actions);
@@ -105,3 +106,58 @@ static inline gpur_env_runner *gpur_fast_dqn_runner(const gpur_fast_dqn *run, in
     const int32_t envs = run->shape.envs;
     return index < envs ? &run->slots[index].runner : &run->evaluator.runners[index - envs];
 }
+
+/* gpur_fast_dqn_create with another table of work than a learner's; NULL: the learner's. The learner and its replay are
+ * used for their settings, and the replay for the logs. */
+gpur_status gpur_fast_dqn_create_with(gpur_learner *learner, const gpur_run_config *all,
+                                      const gpur_fast_dqn_config *config, const gpur_fast_dqn_work *work,
+                                      gpur_run **run);
+
+/* The settings, config.c. */
+
+/* Reads and checks the settings, for a run whose core and learner are set. */
+gpur_status gpur_fast_dqn_configure(gpur_fast_dqn *run, const gpur_fast_dqn_config *given);
+
+/* The environments of slots and of evaluations, envs.c. */
+
+/* Makes all environments and opens their slots; the slots have been allocated. */
+gpur_status gpur_fast_dqn_open_envs(gpur_fast_dqn *run);
+
+/* Begins the first episode of every slot. */
+gpur_status gpur_fast_dqn_begin_envs(gpur_fast_dqn *run);
+
+/* After a load: makes environments that cannot be saved again, with the seeds that follow from the steps taken, and
+ * begins an episode of every slot. */
+gpur_status gpur_fast_dqn_remake_envs(gpur_fast_dqn *run);
+
+/* The jobs of the threads, jobs.c. */
+
+/* As gpur_jobs; the context is the gpur_env_thread, and for the other two the run. */
+gpur_status gpur_env_jobs(void *context, int64_t first, int64_t last, int64_t *done);
+gpur_status gpur_train_jobs(void *context, int64_t first, int64_t last, int64_t *done);
+gpur_status gpur_evaluation_jobs(void *context, int64_t first, int64_t last, int64_t *done);
+
+/* Actions of `count` observations. Any environment thread, and the one that advances. */
+gpur_status gpur_fast_dqn_infer(gpur_fast_dqn *run, int64_t count, const unsigned char *obs, int32_t *actions);
+
+/* A random step before step 1: of slot 0, or of a whole vector. *taken: the transitions that it made. */
+gpur_status gpur_fast_dqn_random_step(gpur_fast_dqn *run, int64_t step, int64_t *taken, int *ended);
+
+/* Functions of gpur_run_system: advance.c, state.c. */
+
+gpur_status gpur_fast_dqn_check_advance(gpur_run *core, int64_t env_steps, int64_t train_steps);
+gpur_status gpur_fast_dqn_advance(gpur_run *core, int64_t env_steps, int64_t train_steps);
+gpur_status gpur_fast_dqn_evaluate(gpur_run *core, int64_t episodes, int32_t greedy, gpur_run_event *event);
+gpur_status gpur_fast_dqn_save(gpur_run *core, const char *folder);
+gpur_status gpur_fast_dqn_load(gpur_run *core, const char *folder, int32_t refill);
+
+/* Parts of an advance, advance.c. */
+
+/* Gives the policy that acts the weights that it acts by. Only while no train step runs. */
+gpur_status gpur_fast_dqn_copy_weights(gpur_fast_dqn *run);
+
+/* Moves all logs to the replay. Only while no train step runs. */
+gpur_status gpur_fast_dqn_flush(gpur_fast_dqn *run);
+
+/* 1: steps, train steps or an evaluation were begun and not finished, because the run was stopped. */
+int gpur_fast_dqn_has_unfinished(const gpur_fast_dqn *run);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The jobs of the threads: steps of environments, train steps, and evaluations. */
-#include "run/fast_dqn/jobs.h"
+#include "run/fast_dqn/handle.h"
 
 #include "base/numbers.h"
 #include "kernels/lib/random.h"

@@ -10,11 +10,9 @@
  * So nothing depends on the timing of threads, and requests are answered and rollouts joined in the order of the
  * agents.
  */
-#include "run/ga3c/a2c.h"
 
 #include "base/thread.h"
-#include "run/ga3c/predictor.h"
-#include "run/ga3c/trainer.h"
+#include "run/ga3c/handle.h"
 
 typedef enum job { JOB_NONE, JOB_VALUES, JOB_TRAIN, JOB_ROUND, JOB_RELEASE } job;
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The usual model of a run: an actor-critic, and a policy that acts by its weights. Creates runs with it. */
-#include "run/ga3c/ga3c.h"
-#include "run/ga3c/config.h"
+#include "run/ga3c/handle.h"
 #include "learn/actor_critic/actor_critic.h"
 
 #include <inttypes.h>

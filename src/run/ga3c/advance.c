@@ -1,14 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Advancing: opens the gate, delivers events and lets the tuner work meanwhile, and returns when nobody does
  * anything. */
-#include "run/ga3c/advance.h"
-#include "run/ga3c/a2c.h"
-#include "run/ga3c/evaluation.h"
-#include "run/ga3c/threads.h"
+#include "run/ga3c/handle.h"
 
 #include "base/numbers.h"
-
-#include <inttypes.h>
 
 static const double POLL_SECONDS = 0.05; /* between two looks at the tuner's clock */
 

@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* An agent: steps an environment by the actions that it asks for, and fills rollouts with what happens. */
-#include "run/ga3c/agent.h"
+#include "run/ga3c/handle.h"
 
 #include "base/thread.h"
-#include "run/ga3c/a2c.h"
-#include "run/ga3c/trainer.h"
 
 #include <inttypes.h>
 #include <math.h>
-#include <stdlib.h>
 
 typedef struct agent {
     gpur_ga3c *run;

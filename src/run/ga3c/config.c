@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The settings of a run: defaults and checks. */
-#include "run/ga3c/config.h"
+#include "run/ga3c/handle.h"
 
 #include "base/sized.h"
 #include "replay/config.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Plays whole games with the present weights, between two advances, when predictors do nothing. */
-#include "run/ga3c/evaluation.h"
+#include "run/ga3c/handle.h"
 
 #include "base/numbers.h"
 #include "run/evaluate.h"

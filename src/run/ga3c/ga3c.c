@@ -1,19 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Creates and destroys runs of GA3C, and changes their numbers of threads. */
-#include "run/ga3c/ga3c.h"
+#include "run/ga3c/handle.h"
 #include "run/evaluate.h"
-#include "run/ga3c/advance.h"
-#include "run/ga3c/config.h"
-#include "run/ga3c/evaluation.h"
-#include "run/ga3c/state.h"
-#include "run/ga3c/threads.h"
 
-#include "base/numbers.h"
-#include "base/sized.h"
-#include "kernels/lib/random.h"
-
-#include <errno.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -129,3 +129,75 @@ static inline gpur_ga3c *gpur_ga3c_of(gpur_run *run)
 {
     return (gpur_ga3c *)(void *)run;
 }
+
+/* Creates a run with a model, which it closes at its end; if the call fails it is closed, too. Tests and benchmarks
+ * have models of their own. */
+gpur_status gpur_ga3c_create_with(const gpur_ga3c_model *model, const gpur_run_config *all,
+                                  const gpur_ga3c_config *config, gpur_run **run);
+
+/* The settings, config.c. */
+
+/* Reads the settings, and checks those that need nothing else. */
+gpur_status gpur_ga3c_read_config(const gpur_ga3c_config *given, gpur_ga3c_config *config);
+
+/* Reads and checks the settings with the model and the type of environment. */
+gpur_status gpur_ga3c_configure(gpur_ga3c *run, const gpur_ga3c_config *given);
+
+/* The numbers as this system has them. */
+gpur_ga3c_numbers gpur_ga3c_numbers_of(const gpur_ga3c *run, int32_t agents, int32_t predictors, int32_t trainers);
+gpur_status gpur_ga3c_check_numbers(const gpur_ga3c *run, gpur_ga3c_numbers numbers);
+
+/* The threads, threads.c. */
+
+/* Sets the numbers of threads, and waits for those that end. Under set_lock. */
+gpur_status gpur_ga3c_set(gpur_ga3c *run, gpur_ga3c_numbers numbers);
+
+/* Starts the threads, once. */
+gpur_status gpur_ga3c_begin(gpur_ga3c *run);
+void gpur_ga3c_end_threads(gpur_ga3c *run);
+
+/* Makes slots for so many agents, if there are fewer. Under set_lock, or before there are threads. */
+gpur_status gpur_ga3c_make_slots(gpur_ga3c *run, int32_t count);
+
+/* Functions of gpur_run_system: advance.c, evaluation.c, state.c. */
+
+gpur_status gpur_ga3c_advance(gpur_run *core, int64_t steps, int64_t train_steps);
+gpur_status gpur_ga3c_evaluate(gpur_run *core, int64_t episodes, int32_t greedy, gpur_run_event *event);
+gpur_status gpur_ga3c_save(gpur_run *core, const char *folder);
+gpur_status gpur_ga3c_load(gpur_run *core, const char *folder, int32_t refill);
+
+/* Lets the tuner work if its time has come: it judges the numbers of threads by what was measured, and sets the next
+ * ones. A measurement begins when a change has settled. `now`: seconds of advancing. */
+gpur_status gpur_ga3c_tune(gpur_ga3c *run, double now);
+
+/* What the threads do. The context is the gpur_agent_slot of an agent, and the gpur_ga3c_thread of the others. */
+void *gpur_ga3c_agent(void *context);
+void *gpur_ga3c_predictor(void *context);
+void *gpur_ga3c_trainer(void *context);
+void *gpur_ga3c_scheduler(void *context);
+
+/* Predictions, predictor.c. */
+
+gpur_status gpur_prediction_batch_open(const gpur_ga3c *run, gpur_prediction_batch *batch);
+void gpur_prediction_batch_close(gpur_prediction_batch *batch); /* accepts a zeroed one */
+
+/* Computes the replies of the first `count` requests of the thread's batch, without waking the agents. */
+gpur_status gpur_ga3c_predict(gpur_ga3c_thread *thread, int64_t count);
+
+/* Train steps, trainer.c. */
+
+gpur_status gpur_training_batch_open(const gpur_ga3c *run, gpur_training_batch *batch);
+void gpur_training_batch_close(gpur_training_batch *batch); /* accepts a zeroed one */
+
+/* Trains on the rollouts of a batch, with the shared model, or with `local` if it is not NULL, and returns them to the
+ * pool. In a run that has failed it only returns them. */
+void gpur_ga3c_train(gpur_ga3c *run, gpur_training_batch *batch, gpur_local_model *local);
+
+/* The scheduler of A2C, a2c.c. */
+
+/* From an agent's thread: waits for the scheduler's reply; hands over a complete rollout. */
+void gpur_a2c_ask(gpur_agent_slot *slot, int32_t asks);
+void gpur_a2c_hand_over(gpur_agent_slot *slot, gpur_rollout *rollout);
+
+/* 1 if all agents wait for steps, and there is nothing to train on. Under the lock. */
+int gpur_a2c_is_parked(const gpur_ga3c *run);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* A predictor: takes the first request, and all that are there at once, and answers them with one forward pass. */
-#include "run/ga3c/predictor.h"
+#include "run/ga3c/handle.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,13 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Saves and loads a run: its counters, and the learner in a file of its own. */
-#include "run/ga3c/state.h"
 
 #include "run/folder.h"
-#include "run/ga3c/config.h"
-#include "run/ga3c/threads.h"
+#include "run/ga3c/handle.h"
 #include "run/state_file.h"
-
-#include <string.h>
 
 /* The entries of the file that the core does not add. */
 typedef struct run_state {

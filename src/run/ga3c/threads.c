@@ -1,14 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Starts and ends the threads of a run, and makes the slots of agents. All under set_lock. */
-#include "run/ga3c/threads.h"
 
 #include "base/numbers.h"
 #include "base/thread.h"
-#include "run/ga3c/a2c.h"
-#include "run/ga3c/agent.h"
-#include "run/ga3c/config.h"
-#include "run/ga3c/predictor.h"
-#include "run/ga3c/trainer.h"
+#include "run/ga3c/handle.h"
 
 #include <errno.h>
 #include <stdlib.h>

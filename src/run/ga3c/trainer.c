@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* A trainer: joins rollouts until they have more than the least number of steps, and trains on them. */
-#include "run/ga3c/trainer.h"
+#include "run/ga3c/handle.h"
 
 #include "base/numbers.h"
 
