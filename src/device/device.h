@@ -69,13 +69,21 @@ gpur_status gpur_stream_create(gpur_device *device, gpur_stream **stream);
 gpur_status gpur_stream_create_main(gpur_device *device, gpur_stream **stream);
 gpur_status gpur_stream_create_unlisted(gpur_device *device, gpur_stream **stream);
 void gpur_stream_destroy(gpur_stream *stream);
+gpur_status gpur_stream_sync(gpur_stream *stream);
+void *gpur_stream_native(gpur_stream *stream);
+
+/* Waits for the stream, whether or not `status`, that of enqueuing work, is GPUR_OK: what was enqueued may use memory
+ * that the caller frees next. Returns the first error. */
+static inline gpur_status gpur_stream_finish(gpur_stream *stream, gpur_status status)
+{
+    const gpur_status done = gpur_stream_sync(stream);
+    return status != GPUR_OK ? status : done;
+}
 
 /* The caller's native stream, which is not NULL, for the time of a call that only enqueues: it may be under capture,
  * and nothing waits for it. On the CPU there is none, and it is refused. */
 gpur_status gpur_stream_borrow(gpur_device *device, void *native, gpur_stream **stream);
 void gpur_stream_give_back(gpur_stream *stream);
-gpur_status gpur_stream_sync(gpur_stream *stream);
-void *gpur_stream_native(gpur_stream *stream);
 
 /* Refuses a native stream of the caller that cannot be ordered with ours: on the CPU any but NULL; on CUDA one that is
  * being captured. With `outlives_call`, the library stores the stream for a later call, maybe from another thread; then

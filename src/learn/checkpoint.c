@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The files of learners: gpur_learner_save and gpur_learner_load. A file has the arrays of all optimizers, tensor by
- * tensor, the settings that must match, and counters. */
+/* The files of learners, which learners save and load, and policies load. A file has the arrays of all optimizers,
+ * tensor by tensor, the settings that must match, and counters. */
 #include "learn/learner.h"
-#include "learn/learner_file.h"
 #include "learn/weights_file.h"
 
 #include <inttypes.h>
@@ -57,11 +56,27 @@ static saved_arrays arrays_of(const gpur_learner *learner)
     return arrays;
 }
 
+/* Adds a section for each tensor of an array, without the padding between them. `name` stands before their names. */
+static gpur_status add_array(const gpur_params *params, const char *name, float *memory, int on_device,
+                             gpur_sections *sections)
+{
+    char full[GPUR_TENSOR_NAME];
+    for (int32_t i = 0; i < params->tensor_count; i++) {
+        const gpur_tensor *const tensor = &params->tensor[i];
+        const gpur_piece piece = {memory + tensor->offset, gpur_tensor_count(tensor) * (int64_t)sizeof *memory,
+                                  on_device};
+        snprintf(full, sizeof full, "%s.%s", name, tensor->name);
+        GPUR_TRY(
+            gpur_sections_add(sections, full, GPUR_F32, tensor->units, tensor->is_bias ? 0 : tensor->inputs, piece));
+    }
+    return GPUR_OK;
+}
+
 /* Adds the sections of all arrays. `host`: all of them, one behind the other; NULL: their own memory, on the device. */
 static gpur_status add_sections(const saved_arrays *arrays, float *host, gpur_sections *sections)
 {
     for (const saved_array *a = arrays->list; a < arrays->list + arrays->count; a++) {
-        GPUR_TRY(gpur_learner_file_add_array(a->params, a->name, host ? host : a->memory, !host, sections));
+        GPUR_TRY(add_array(a->params, a->name, host ? host : a->memory, !host, sections));
         host = host ? host + a->params->count : NULL;
     }
     return GPUR_OK;
@@ -118,9 +133,8 @@ static gpur_status check_device_array(gpur_device *device, gpur_stream *stream, 
 {
     float *host = NULL;
     GPUR_TRY(gpur_weights_alloc(device, array->params, &host));
-    gpur_status status = gpur_copy(stream, host, array->memory, array->params->count * (int64_t)sizeof *host);
-    const gpur_status done = gpur_stream_sync(stream);
-    status = status == GPUR_OK ? done : status;
+    const int64_t bytes = array->params->count * (int64_t)sizeof *host;
+    gpur_status status = gpur_stream_finish(stream, gpur_copy(stream, host, array->memory, bytes));
     if (status == GPUR_OK)
         status = check_array(array, host);
     gpur_weights_free(device, array->params, host);
@@ -251,16 +265,12 @@ static void restore(gpur_learner *learner, const gpur_learner_state *state)
         learner->algorithm->after_load(learner);
 }
 
-/* Waits even after a failure, because enqueued copies read host memory. */
 static gpur_status load_opened(loading *load, gpur_learner *learner, gpur_stream *stream,
                                const gpur_checkpoint_options *options)
 {
     gpur_learner_state state = {.train = {{.finite_loss = NAN}, {.finite_loss = NAN}}};
     GPUR_TRY(read(load, learner, stream, options, &state));
-    const gpur_status status = enqueue_upload(learner, load->host, &state, stream);
-    const gpur_status done = gpur_stream_sync(stream);
-    GPUR_TRY(status);
-    GPUR_TRY(done);
+    GPUR_TRY(gpur_stream_finish(stream, enqueue_upload(learner, load->host, &state, stream)));
     restore(learner, &state);
     return GPUR_OK;
 }
@@ -276,5 +286,41 @@ gpur_status gpur_learner_load(gpur_learner *learner, const char *path, const gpu
     if (status == GPUR_OK)
         status = gpur_learner_end(learner, load_opened(&load, learner, stream, &options));
     close_loading(&load, learner->device);
+    return status;
+}
+
+/* For policies. */
+
+/* Reads the online weights alone. The other arrays of the file are as many as the learner's optimizer needed. */
+static gpur_status read_online(gpur_checkpoint *file, gpur_device *device, gpur_stream *stream,
+                               const gpur_params *params, const gpur_checkpoint_options *options, float *weights)
+{
+    gpur_sections sections = {0};
+    int touched = 0;
+    gpur_status status = add_array(params, "online", weights, 0, &sections);
+    if (status == GPUR_OK)
+        status = gpur_checkpoint_match(file, &sections, "this policy", file->tensors.count - sections.count);
+    if (status == GPUR_OK)
+        status = gpur_checkpoint_fill(file, device, stream, &sections, options, &touched);
+    gpur_sections_free(&sections);
+    GPUR_TRY(status);
+    return gpur_checkpoint_add_path_to_error(file,
+                                             gpur_params_check_numbers(params, "online.", weights, GPUR_FILE_ERROR));
+}
+
+gpur_status gpur_learner_file_load_weights(gpur_checkpoint *file, const char *kind, gpur_device *device,
+                                           gpur_stream *stream, const gpur_network_config *config,
+                                           const gpur_params *params, const gpur_checkpoint_options *options,
+                                           float *weights, int64_t *steps)
+{
+    const gpur_scalar scalar = {GPUR_STEPS_ENQUEUED, GPUR_SCALAR_I64, steps};
+    gpur_tensors settings = {0};
+    gpur_status status = gpur_network_text_add_settings(config, "", &settings);
+    gpur_network_text_renew(&file->tensors);
+    if (status == GPUR_OK)
+        status = gpur_checkpoint_compare(file, kind, "this policy", &settings, &scalar, 1);
+    if (status == GPUR_OK)
+        status = read_online(file, device, stream, params, options, weights);
+    gpur_tensors_free(&settings);
     return status;
 }

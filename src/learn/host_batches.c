@@ -71,8 +71,7 @@ static gpur_status record_block(const gpur_host_batches *batches, gpur_device_ba
     return gpur_graph_create(batches->device, gpur_train_step_record, &block->source, 1, &block->source.train);
 }
 
-/* Copies the constants to the device through the first buffer: no caller has one yet. Waits even after a failure,
- * because an enqueued copy reads the buffer. */
+/* Copies the constants to the device through the first buffer: no caller has one yet. */
 static gpur_status fill_constants(const gpur_host_batches *batches, gpur_stream *stream)
 {
     const int64_t bytes = batches->batch * (int64_t)sizeof *batches->ids;
@@ -84,8 +83,7 @@ static gpur_status fill_constants(const gpur_host_batches *batches, gpur_stream 
     gpur_status status = gpur_copy(stream, batches->window, window, sizeof *window);
     if (status == GPUR_OK)
         status = gpur_copy(stream, batches->ids, ids, bytes);
-    const gpur_status done = gpur_stream_sync(stream);
-    return status != GPUR_OK ? status : done;
+    return gpur_stream_finish(stream, status);
 }
 
 static gpur_status start(void *part, gpur_stream *stream)

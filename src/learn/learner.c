@@ -2,7 +2,6 @@
 /* Creates, destroys and trains learners of any algorithm, and reads their statistics. */
 #include "learn/learner.h"
 
-#include "base/numbers.h"
 #include "base/sized.h"
 #include "learn/weights_file.h"
 #include "replay/sampler/consumer.h"
@@ -66,7 +65,6 @@ static gpur_status assign_memory(gpur_learner *learner)
     return GPUR_OK;
 }
 
-/* Waits even after a failure, because an enqueued copy reads host memory. */
 static gpur_status reset_network(gpur_learner *learner, const gpur_trained *n, gpur_stream *stream)
 {
     float *weights = NULL;
@@ -193,59 +191,6 @@ int64_t gpur_learner_steps_enqueued(gpur_learner *learner)
     return gpur_train_stats_steps_enqueued(&learner->stats[learner->main]);
 }
 
-/* Divergence. */
-
-/* The network that was the first to be spoiled; `main` if none was. Networks spoil each other; in the same step `main`
- * is trained first. */
-static int first_spoiled(const gpur_learner *learner, const gpur_train_state *states)
-{
-    int first = learner->main;
-    for (int i = 0; i < learner->network_count; i++) {
-        const uint64_t at = states[i].diverged_at;
-        if (!learner->networks[i].shares_weights && at > 0 &&
-            (states[first].diverged_at == 0 || at < states[first].diverged_at))
-            first = i;
-    }
-    return first;
-}
-
-static const float *reward_clip_of(const gpur_learner *learner)
-{
-    return learner->replay ? &gpur_replay_settings(learner->replay)->reward_clip : NULL;
-}
-
-/* Describes a divergence of this network by its state. */
-static gpur_divergence divergence_of(const gpur_learner *learner, int i, const gpur_train_state *state)
-{
-    const gpur_trained *const n = &learner->networks[i];
-    return (gpur_divergence){.step = (int64_t)state->diverged_at,
-                             .loss = (double)state->loss,
-                             .mean_value = (double)state->mean_q,
-                             .gradient_norm = (double)state->gradient_norm,
-                             .learning_rate = (double)state->learning_rate,
-                             .loss_before = (double)state->finite_loss,
-                             .optimizer = &n->optimizer->config,
-                             .reward_clip = reward_clip_of(learner),
-                             .network = n->name,
-                             .value_name = n->value_name};
-}
-
-gpur_status gpur_learner_check_states(const gpur_learner *learner, const gpur_train_state *states)
-{
-    const int i = first_spoiled(learner, states);
-    const gpur_divergence divergence = divergence_of(learner, i, &states[i]);
-    return divergence.step == 0 ? GPUR_OK : gpur_diverged(&divergence);
-}
-
-gpur_status gpur_learner_check_finite(gpur_learner *learner)
-{
-    gpur_train_state states[GPUR_MAX_NETWORKS];
-    for (int i = 0; i < learner->network_count; i++)
-        if (!learner->networks[i].shares_weights)
-            states[i] = gpur_train_stats_newest(&learner->stats[i]);
-    return gpur_learner_check_states(learner, states);
-}
-
 gpur_status gpur_learner_download(gpur_learner *learner, int i, float *weights, int64_t *steps)
 {
     const gpur_trained *const n = &learner->networks[i];
@@ -254,44 +199,7 @@ gpur_status gpur_learner_download(gpur_learner *learner, int i, float *weights, 
     const int64_t bytes = n->network->params.count * (int64_t)sizeof *weights;
     const gpur_status status = gpur_copy(stream, weights, n->optimizer->weights, bytes);
     *steps = gpur_learner_steps_enqueued(learner);
-    const gpur_status done = gpur_stream_sync(stream);
-    return gpur_learner_end(learner, status == GPUR_OK ? done : status);
-}
-
-gpur_status gpur_learner_weights_diverged(gpur_learner *learner, int i, int64_t step, const float *reward_clip)
-{
-    const gpur_train_state state = gpur_train_stats_newest(&learner->stats[i]);
-    gpur_divergence divergence = divergence_of(learner, i, &state);
-    divergence.step = step;
-    divergence.loss = divergence.mean_value = divergence.gradient_norm = 0.0; /* finite */
-    divergence.learning_rate = (double)gpur_schedule_at(&divergence.optimizer->learning_rate, gpur_max(step - 1, 0));
-    divergence.reward_clip = reward_clip ? reward_clip : divergence.reward_clip;
-    return gpur_diverged(&divergence);
-}
-
-/* A weight that is not finite is of the last step: an earlier one would have spoiled a loss. */
-static gpur_status check_weights(gpur_learner *learner, int i, const float *reward_clip)
-{
-    const gpur_params *const params = &learner->networks[i].network->params;
-    float *weights = NULL;
-    int64_t steps = 0;
-    GPUR_TRY(gpur_weights_alloc(learner->device, params, &weights));
-    const gpur_status status = gpur_learner_download(learner, i, weights, &steps);
-    const int are_finite =
-        status != GPUR_OK || gpur_params_check_numbers(params, "", weights, GPUR_INVALID_ARGUMENT) == GPUR_OK;
-    gpur_weights_free(learner->device, params, weights);
-    GPUR_TRY(status);
-    const int64_t last = (int64_t)gpur_train_stats_newest(&learner->stats[i]).step;
-    return are_finite ? GPUR_OK : gpur_learner_weights_diverged(learner, i, last, reward_clip);
-}
-
-gpur_status gpur_learner_check_weights(gpur_learner *learner, const float *reward_clip)
-{
-    GPUR_TRY(gpur_learner_sync(learner));
-    for (int i = 0; i < learner->network_count; i++)
-        if (!learner->networks[i].shares_weights)
-            GPUR_TRY(check_weights(learner, i, reward_clip));
-    return GPUR_OK;
+    return gpur_learner_end(learner, gpur_stream_finish(stream, status));
 }
 
 /* Training. */
@@ -395,7 +303,7 @@ gpur_status gpur_learner_get_stats(gpur_learner *learner, gpur_learner_stats *st
     known.device_bytes = device_bytes(learner);
     known.pinned_bytes = pinned_bytes(learner);
     known.actions = learner->acting ? atomic_load(&learner->acting->actions) : 0;
-    known.diverged_at = (int64_t)states[first_spoiled(learner, states)].diverged_at;
+    known.diverged_at = (int64_t)states[gpur_learner_first_spoiled(learner, states)].diverged_at;
     if (learner->algorithm->add_stats)
         learner->algorithm->add_stats(learner, networks, &known);
     return gpur_sized_write(stats, &known, sizeof known, "gpur_learner_stats");

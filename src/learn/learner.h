@@ -9,7 +9,6 @@
 
 #include "base/ticket_lock.h"
 #include "learn/acting/policy.h"
-#include "learn/diverged.h"
 #include "learn/network_text.h"
 #include "learn/stats.h"
 #include "learn/train_step.h"
@@ -119,9 +118,10 @@ gpur_status gpur_learner_set_first_weights(gpur_learner *learner, gpur_stream *s
 /* Returns the number of train steps enqueued so far. */
 int64_t gpur_learner_steps_enqueued(gpur_learner *learner);
 
-/* Refuse a learner that has diverged: by these states of its networks; or by the newest states that have reached the
- * host. */
-gpur_status gpur_learner_check_states(const gpur_learner *learner, const gpur_train_state *states);
+/* The index of the network that was the first to be spoiled, by these states of all; `main` if none was. */
+int gpur_learner_first_spoiled(const gpur_learner *learner, const gpur_train_state *states);
+
+/* Refuses a learner that has diverged, by the newest states that have reached the host. */
 gpur_status gpur_learner_check_finite(gpur_learner *learner);
 
 /* Waits for all train steps, and refuses a learner that has diverged: by their losses, or by a weight. `reward_clip`
@@ -136,3 +136,11 @@ gpur_status gpur_learner_download(gpur_learner *learner, int network, float *wei
 
 /* The weights that acting uses. */
 const float *gpur_learner_acting_weights(const gpur_learner *learner);
+
+/* Reads the online weights from an opened file of a learner of this kind with the same network into `weights`, the
+ * array of all parameters in host memory, all zero, and the number of train steps enqueued. `config` and `params` are
+ * those of the network. A refusal may leave part of the weights set. */
+gpur_status gpur_learner_file_load_weights(gpur_checkpoint *file, const char *kind, gpur_device *device,
+                                           gpur_stream *stream, const gpur_network_config *config,
+                                           const gpur_params *params, const gpur_checkpoint_options *options,
+                                           float *weights, int64_t *steps);

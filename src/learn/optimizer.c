@@ -148,7 +148,6 @@ static gpur_status enqueue_first(const gpur_optimizer *optimizer, gpur_stream *s
     return gpur_copy(stream, optimizer->square, square, bytes);
 }
 
-/* Waits even after a failure, because enqueued copies read host memory. */
 gpur_status gpur_optimizer_reset(gpur_optimizer *optimizer, gpur_stream *stream, const float *weights)
 {
     const size_t bytes = (size_t)optimizer->count * sizeof(float);
@@ -158,10 +157,9 @@ gpur_status gpur_optimizer_reset(gpur_optimizer *optimizer, gpur_stream *stream,
         return gpur_fail(GPUR_OUT_OF_MEMORY, "no host memory for %zu bytes of optimizer state", bytes);
     for (int64_t i = 0; i < optimizer->count; i++)
         square[i] = update_rules[optimizer->config.kind].first_square;
-    const gpur_status status = enqueue_first(optimizer, stream, weights, square, &state);
-    const gpur_status done = gpur_stream_sync(stream);
+    const gpur_status status = gpur_stream_finish(stream, enqueue_first(optimizer, stream, weights, square, &state));
     gpur_host_free(optimizer->device, square, bytes);
-    return status != GPUR_OK ? status : done;
+    return status;
 }
 
 gpur_gradient_norm_args gpur_optimizer_norm(const gpur_optimizer *optimizer)

@@ -113,7 +113,7 @@ static gpur_status enqueue_write(gpur_learner *learner, const found *f, gpur_str
 }
 
 /* Copies a tensor after the last launch, between two arrays (count) in host memory and the device, in its order. One of
- * `to` and `from` is NULL. Waits even after a failure, because an enqueued copy uses the host memory. */
+ * `to` and `from` is NULL. */
 static gpur_status copy(gpur_learner *learner, const found *f, float *to, const float *from)
 {
     gpur_stream *stream = NULL;
@@ -121,8 +121,7 @@ static gpur_status copy(gpur_learner *learner, const found *f, float *to, const 
     GPUR_TRY(gpur_learner_begin(learner, &stream));
     const gpur_status status =
         from ? enqueue_write(learner, f, stream, from) : gpur_copy(stream, to, f->array + f->tensor->offset, bytes);
-    const gpur_status done = gpur_stream_sync(stream);
-    return gpur_learner_end(learner, status == GPUR_OK ? done : status);
+    return gpur_learner_end(learner, gpur_stream_finish(stream, status));
 }
 
 /* Allocates host memory for a tensor whose order on the device is not that of its shape. Others need none, and get
@@ -203,9 +202,7 @@ static gpur_status upload(gpur_learner *learner, const float *weights)
 {
     gpur_stream *stream = NULL;
     GPUR_TRY(gpur_learner_begin(learner, &stream));
-    const gpur_status status = enqueue_upload(learner, stream, weights);
-    const gpur_status done = gpur_stream_sync(stream);
-    return gpur_learner_end(learner, status == GPUR_OK ? done : status);
+    return gpur_learner_end(learner, gpur_stream_finish(stream, enqueue_upload(learner, stream, weights)));
 }
 
 gpur_status gpur_learner_load_weights(gpur_learner *learner, const char *path, const gpur_checkpoint_options *given)

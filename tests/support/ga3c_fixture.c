@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "support/ga3c_fixture.h"
 
-#include "learn/diverged.h"
+#include "base/status.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -259,11 +259,12 @@ static gpur_status train(void *context, const gpur_actor_critic_batch *batch, gp
 
 static gpur_status diverged(void *context, int64_t step)
 {
-    static const gpur_optimizer_config optimizer = {.clip_norm = 0.0f};
-    const gpur_divergence divergence = {
-        .step = step, .loss_before = 0.25, .learning_rate = 7.0, .optimizer = &optimizer, .network = ""};
     (void)context;
-    return gpur_diverged(&divergence);
+    return gpur_fail(
+        GPUR_INVALID_ARGUMENT,
+        "the learner has diverged: after train step %lld its numbers are not finite (weights), and the "
+        "loss before was 0.25; lower learning_rate, now 7, to limit the gradient by clip_norm, now 0 (none)",
+        (long long)step);
 }
 
 static gpur_status check(void *context)

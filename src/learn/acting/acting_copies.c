@@ -5,6 +5,7 @@
 gpur_status gpur_acting_copies_open(gpur_acting_copies *copies, gpur_device *device, const gpur_params *params,
                                     int readers)
 {
+    copies->device = device;
     copies->params = params;
     copies->writing = -1;
     GPUR_TRY(gpur_mutex_open(&copies->lock, "the weights for acting"));
@@ -98,24 +99,26 @@ static void release_write(gpur_acting_copies *copies, int copy, int makes_latest
     gpur_mutex_unlock(&copies->lock);
 }
 
-gpur_status gpur_acting_copies_begin_write(gpur_acting_copies *copies, int age, gpur_stream *stream, int *copy)
+static gpur_status enqueue_write(gpur_acting_copies *copies, int copy, gpur_stream *stream, const float *weights,
+                                 int64_t offset, int64_t count)
 {
-    gpur_status status = GPUR_OK;
-    *copy = reserve_write(copies, age);
-    for (int r = 0; r < copies->readers && status == GPUR_OK; r++)
-        status = gpur_stream_wait(stream, copies->read[*copy][r]);
-    if (status != GPUR_OK)
-        release_write(copies, *copy, 0);
-    return status;
+    float *const to = copies->weights[copy];
+    for (int r = 0; r < copies->readers; r++)
+        GPUR_TRY(gpur_stream_wait(stream, copies->read[copy][r]));
+    GPUR_TRY(gpur_copy(stream, to + offset, weights + offset, count * (int64_t)sizeof *weights));
+    GPUR_TRY(gpur_params_round(copies->params, copies->device, stream, to));
+    return gpur_event_record(copies->written[copy], stream);
 }
 
-gpur_status gpur_acting_copies_end_write(gpur_acting_copies *copies, int copy, int makes_latest, gpur_stream *stream,
-                                         gpur_status status)
+gpur_status gpur_acting_copies_write(gpur_acting_copies *copies, int age, int64_t version, gpur_stream *stream,
+                                     const float *weights, int64_t offset, int64_t count)
 {
-    const gpur_status recorded = gpur_event_record(copies->written[copy], stream);
-    const gpur_status first = status != GPUR_OK ? status : recorded;
-    release_write(copies, copy, makes_latest && first == GPUR_OK);
-    return first;
+    const int copy = reserve_write(copies, age);
+    if (version >= 0)
+        atomic_store(&copies->version[copy], version);
+    const gpur_status status = enqueue_write(copies, copy, stream, weights, offset, count);
+    release_write(copies, copy, version >= 0 && status == GPUR_OK);
+    return status;
 }
 
 int gpur_acting_copies_latest(gpur_acting_copies *copies)

@@ -19,8 +19,10 @@ enum { GPUR_MAX_COPY_READERS = 64 };
 enum { GPUR_COPY_LATEST = 0, GPUR_COPY_OLDER = 1 };
 
 typedef struct gpur_acting_copies {
+    gpur_device *device;
     const gpur_params *params;
-    float *weights[2]; /* (P) device; behind each may lie its copy in bfloat16: gpur_params_bf16 */
+    float *weights[2];          /* (P) device; behind each may lie its copy in bfloat16: gpur_params_bf16 */
+    _Atomic int64_t version[2]; /* of the weights in each copy; set by the write of the copy */
     gpur_event *written[2];
     gpur_event *read[2][GPUR_MAX_COPY_READERS]; /* (readers) of each copy: the last read by each reader */
     int readers;
@@ -46,13 +48,11 @@ gpur_status gpur_acting_copies_begin_read(gpur_acting_copies *copies, int age, g
 gpur_status gpur_acting_copies_end_read(gpur_acting_copies *copies, int copy, int reader, gpur_stream *stream,
                                         gpur_status status);
 
-/* Begins a write as gpur_acting_copies_begin_read begins a read. Waits for reads in progress of this copy, and for a
- * write in progress of either. */
-gpur_status gpur_acting_copies_begin_write(gpur_acting_copies *copies, int age, gpur_stream *stream, int *copy);
-
-/* Ends a write. With `makes_latest` 1 the copy becomes the latest if the write succeeded. */
-gpur_status gpur_acting_copies_end_write(gpur_acting_copies *copies, int copy, int makes_latest, gpur_stream *stream,
-                                         gpur_status status);
+/* Enqueues the write of `count` weights, from `offset` on of `weights`, (P) in host or device memory, to the copy of
+ * this age. With a version of 0 or more the copy gets it, and becomes the latest. Waits for reads in progress of this
+ * copy, and for a write in progress of either, and makes `stream` wait for the last reads. */
+gpur_status gpur_acting_copies_write(gpur_acting_copies *copies, int age, int64_t version, gpur_stream *stream,
+                                     const float *weights, int64_t offset, int64_t count);
 
 /* The index of the latest copy. */
 int gpur_acting_copies_latest(gpur_acting_copies *copies);

@@ -272,9 +272,7 @@ gpur_status gpur_inference_download(gpur_inference *inference, const gpur_infere
     const int64_t q = call->q ? call->count * inference->network->num_actions * (int64_t)sizeof *b->q : 0;
     const int64_t values = call->values ? call->count * (int64_t)sizeof *b->value : 0;
     const gpur_status copied = status == GPUR_OK ? enqueue_download(inference, actions, q, values) : status;
-    const gpur_status done = gpur_stream_sync(inference->stream);
-    GPUR_TRY(copied);
-    GPUR_TRY(done);
+    GPUR_TRY(gpur_stream_finish(inference->stream, copied));
     if (call->actions)
         memcpy(call->actions, b->host_action, (size_t)actions);
     if (call->q)

@@ -164,7 +164,7 @@ static gpur_status enqueue(gpur_policy *policy, int32_t index, const gpur_infere
         GPUR_TRY(gpur_inference_reserve(inference, call->count));
     GPUR_TRY(gpur_inference_upload(inference, call));
     GPUR_TRY(gpur_acting_copies_begin_read(&policy->copies, policy->age, inference->stream, &copy));
-    *version = atomic_load(&policy->version[copy]);
+    *version = atomic_load(&policy->copies.version[copy]);
     const gpur_status status = gpur_inference_run(inference, call, policy->copies.weights[copy]);
     return gpur_acting_copies_end_read(&policy->copies, copy, index, inference->stream, status);
 }
@@ -277,7 +277,7 @@ gpur_status gpur_policy_get_config(gpur_policy *policy, gpur_policy_config *conf
 
 int64_t gpur_policy_version(gpur_policy *policy)
 {
-    return policy ? atomic_load(&policy->version[gpur_acting_copies_latest(&policy->copies)]) : 0;
+    return policy ? atomic_load(&policy->copies.version[gpur_acting_copies_latest(&policy->copies)]) : 0;
 }
 
 gpur_status gpur_policy_get_stats(gpur_policy *policy, gpur_policy_stats *stats)

@@ -19,7 +19,6 @@ struct gpur_policy {
     int32_t age;               /* the acting copy that it acts with: GPUR_COPY_LATEST, unless its owner sets OLDER */
     gpur_network network;
     gpur_acting_copies copies;                         /* reader i is inference i */
-    _Atomic int64_t version[2];                        /* of the weights in each copy; set by the write of the copy */
     gpur_inference *inferences;                        /* (streams) */
     gpur_mutex lock;                                   /* protects all members from here to `observations` */
     int32_t free[GPUR_MAX_POLICY_STREAMS], free_count; /* the inferences that no call uses */

@@ -3,7 +3,7 @@
 #include "learn/acting/policy.h"
 
 #include "base/sized.h"
-#include "learn/learner_file.h"
+#include "learn/learner.h"
 #include "learn/weights_file.h"
 
 #include <inttypes.h>
@@ -14,70 +14,48 @@
 
 enum { GPUR_MAX_PATH = 4096 };
 
-static int64_t copy_bytes(const gpur_policy *policy)
-{
-    return policy->network.params.count * (int64_t)sizeof(float);
-}
-
-/* Copies `count` weights from `offset` on to the acting copy of this age. With a version of 0 or more the copy gets it,
- * and becomes the latest. */
-static gpur_status overwrite(gpur_policy *policy, int age, int64_t version, gpur_stream *stream, const float *weights,
-                             int64_t offset, int64_t count)
-{
-    gpur_acting_copies *const copies = &policy->copies;
-    int copy = 0;
-    GPUR_TRY(gpur_acting_copies_begin_write(copies, age, stream, &copy));
-    if (version >= 0)
-        atomic_store(&policy->version[copy], version);
-    gpur_status status =
-        gpur_copy(stream, copies->weights[copy] + offset, weights + offset, count * (int64_t)sizeof *weights);
-    if (status == GPUR_OK)
-        status = gpur_params_round(copies->params, policy->device, stream, copies->weights[copy]);
-    return gpur_acting_copies_end_write(copies, copy, version >= 0, stream, status);
-}
-
 gpur_status gpur_policy_enqueue_write(gpur_policy *policy, gpur_stream *stream, const float *weights, int64_t version)
 {
-    return overwrite(policy, GPUR_COPY_OLDER, version, stream, weights, 0, policy->network.params.count);
+    return gpur_acting_copies_write(&policy->copies, GPUR_COPY_OLDER, version, stream, weights, 0,
+                                    policy->network.params.count);
 }
 
 gpur_status gpur_policy_enqueue_patch(gpur_policy *policy, gpur_stream *stream, const float *weights, int64_t offset,
                                       int64_t count)
 {
-    GPUR_TRY(overwrite(policy, GPUR_COPY_OLDER, -1, stream, weights, offset, count));
-    return overwrite(policy, GPUR_COPY_LATEST, -1, stream, weights, offset, count);
+    GPUR_TRY(gpur_acting_copies_write(&policy->copies, GPUR_COPY_OLDER, -1, stream, weights, offset, count));
+    return gpur_acting_copies_write(&policy->copies, GPUR_COPY_LATEST, -1, stream, weights, offset, count);
 }
 
-/* Waits even after a failure, because an enqueued copy reads `weights`. */
 gpur_status gpur_policy_upload(gpur_policy *policy, const float *weights, int64_t version)
 {
     const int32_t index = gpur_policy_acquire(policy);
     gpur_stream *const stream = policy->inferences[index].stream;
-    const gpur_status status = gpur_policy_enqueue_write(policy, stream, weights, version);
-    const gpur_status done = gpur_stream_sync(stream);
+    const gpur_status status = gpur_stream_finish(stream, gpur_policy_enqueue_write(policy, stream, weights, version));
     gpur_policy_release(policy, index, 0);
-    return status != GPUR_OK ? status : done;
+    return status;
 }
 
 static gpur_status enqueue_read(gpur_policy *policy, int32_t reader, float *weights, int64_t *version)
 {
     gpur_acting_copies *const copies = &policy->copies;
     gpur_stream *const stream = policy->inferences[reader].stream;
+    const int64_t bytes = policy->network.params.count * (int64_t)sizeof *weights;
     int copy = 0;
     GPUR_TRY(gpur_acting_copies_begin_read(copies, GPUR_COPY_LATEST, stream, &copy));
-    *version = atomic_load(&policy->version[copy]);
-    const gpur_status status = gpur_copy(stream, weights, copies->weights[copy], copy_bytes(policy));
+    *version = atomic_load(&copies->version[copy]);
+    const gpur_status status = gpur_copy(stream, weights, copies->weights[copy], bytes);
     return gpur_acting_copies_end_read(copies, copy, reader, stream, status);
 }
 
-/* Copies the weights to (P) in host memory. Waits even after a failure, because an enqueued copy writes there. */
+/* Copies the weights to (P) in host memory. Waits. */
 static gpur_status download(gpur_policy *policy, float *weights, int64_t *version)
 {
     const int32_t index = gpur_policy_acquire(policy);
-    const gpur_status status = enqueue_read(policy, index, weights, version);
-    const gpur_status done = gpur_stream_sync(policy->inferences[index].stream);
+    const gpur_status status =
+        gpur_stream_finish(policy->inferences[index].stream, enqueue_read(policy, index, weights, version));
     gpur_policy_release(policy, index, 0);
-    return status != GPUR_OK ? status : done;
+    return status;
 }
 
 /* Files. */

@@ -244,10 +244,7 @@ static gpur_status enqueue_apply(gpur_actor_critic *ac, float *const gradients[2
 
 gpur_status gpur_actor_critic_apply(gpur_actor_critic *ac, float *const gradients[2], gpur_actor_critic_losses *losses)
 {
-    const gpur_status status = enqueue_apply(ac, gradients);
-    const gpur_status done = gpur_stream_sync(ac->gradient.stream);
-    GPUR_TRY(status);
-    GPUR_TRY(done);
+    GPUR_TRY(gpur_stream_finish(ac->gradient.stream, enqueue_apply(ac, gradients)));
     return end_step(ac, losses);
 }
 

@@ -238,17 +238,13 @@ static gpur_status enqueue(gpur_gradient *g, const gpur_batch_size *size, const 
     return gpur_copy(g->stream, g->host_state, g->state, sizeof *g->host_state);
 }
 
-/* Waits even after a failure, because enqueued work uses the pinned memory. */
 gpur_status gpur_gradient_run(gpur_gradient *gradient, const gpur_actor_critic_batch *batch,
                               gpur_actor_critic_losses *losses)
 {
     const gpur_batch_size *size = gradient->sizes;
     while (size->rows < batch->count)
         size++;
-    const gpur_status status = enqueue(gradient, size, batch);
-    const gpur_status done = gpur_stream_sync(gradient->stream);
-    GPUR_TRY(status);
-    GPUR_TRY(done);
+    GPUR_TRY(gpur_stream_finish(gradient->stream, enqueue(gradient, size, batch)));
     const float *const results = gradient->host_results;
     losses->policy = mean_of(results + GPUR_ROW_POLICY_LOSS * size->rows, batch->count);
     losses->value = mean_of(results + GPUR_ROW_VALUE_LOSS * size->rows, batch->count);

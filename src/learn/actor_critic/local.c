@@ -85,9 +85,9 @@ gpur_status gpur_local_model_pull(gpur_local_model *local)
         gpur_copy(stream, local->weights, learner->optimizers[0].weights, gpur_params_bytes(&learner->network.params));
     if (status == GPUR_OK)
         status = gpur_copy(stream, local->state, learner->optimizers[0].state, sizeof *local->state);
-    const gpur_status done = gpur_stream_sync(stream);
+    status = gpur_stream_finish(stream, status);
     gpur_ticket_lock_unlock(&learner->learner.lock);
-    return status != GPUR_OK ? status : done;
+    return status;
 }
 
 gpur_status gpur_local_model_predict(gpur_local_model *local, const void *obs, uint32_t lane, uint64_t step,

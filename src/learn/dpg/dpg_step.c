@@ -149,10 +149,10 @@ static gpur_status start(const gpur_train_step *step, gpur_stream *stream)
         return gpur_fail(GPUR_OUT_OF_MEMORY, "no host memory for %zu bytes of a train step's constants", bytes);
     for (int64_t i = 0; i < count; i++)
         ones[i] = 1.0f;
-    const gpur_status status = gpur_copy(stream, dpg->action_backward.gradients[last], ones, (int64_t)bytes);
-    const gpur_status done = gpur_stream_sync(stream);
+    const gpur_status status =
+        gpur_stream_finish(stream, gpur_copy(stream, dpg->action_backward.gradients[last], ones, (int64_t)bytes));
     gpur_host_free(step->device, ones, bytes);
-    return status != GPUR_OK ? status : done;
+    return status;
 }
 
 const gpur_step_algorithm gpur_dpg_step_algorithm = {
