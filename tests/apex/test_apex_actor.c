@@ -55,12 +55,12 @@ static gpur_status take_episode(void *context, const gpur_actor_episode *episode
     return GPUR_OK;
 }
 
-static gpur_shared_reader reader;
+static int64_t pulled; /* the broadcast whose weights the actor has */
 
-static gpur_status pull(void *context, const gpur_actor_policies *to, int *is_newer)
+static gpur_status pull(void *context, const gpur_actor_policies *to, unsigned char *room, int *is_newer)
 {
     (void)context;
-    return gpur_shared_pull(&reader, to, is_newer);
+    return gpur_shared_pull(&shared, to, room, &pulled, is_newer);
 }
 
 /* The model: everything that happened, and then one transition at a time. */
@@ -246,10 +246,8 @@ static gpur_status act(gpur_actor_settings *s)
                                         {sizeof(gpur_apex_networks), &settings.learner.network, NULL},
                                         gpur_shared_counts(&shared, s->actor),
                                         &shared};
-    reader = (gpur_shared_reader){.shared = &shared};
-    const gpur_status status = gpur_actor_run(&context, s, &transport);
-    gpur_shared_reader_close(&reader);
-    return status;
+    pulled = 0;
+    return gpur_actor_run(&context, s, &transport);
 }
 
 static gpur_actor_settings settings_of_actor(void)

@@ -35,7 +35,7 @@ static gpur_block_format *format;
 static gpur_schema schema;
 static gpur_actor_policies policies;
 static gpur_shared shared;
-static gpur_shared_reader reader;
+static int64_t pulled; /* the broadcast whose weights the actor has */
 static int64_t blocks;
 
 static gpur_status take_block(void *context, const void *block, int64_t bytes, int64_t steps)
@@ -53,10 +53,10 @@ static gpur_status take_episode(void *context, const gpur_actor_episode *episode
     return GPUR_OK;
 }
 
-static gpur_status pull(void *context, const gpur_actor_policies *to, int *is_newer)
+static gpur_status pull(void *context, const gpur_actor_policies *to, unsigned char *room, int *is_newer)
 {
     (void)context;
-    return gpur_shared_pull(&reader, to, is_newer);
+    return gpur_shared_pull(&shared, to, room, &pulled, is_newer);
 }
 
 /* Its seeds, as it derives them. */
@@ -90,13 +90,11 @@ static void open_alone(const gpur_actor_settings *s)
     CHECK_OK(gpur_actor_policies_get_weights(&policies, weights));
     CHECK_OK(gpur_shared_create(&shared, bytes));
     gpur_shared_broadcast(&shared, weights);
-    reader = (gpur_shared_reader){.shared = &shared};
-    blocks = 0;
+    pulled = blocks = 0;
 }
 
 static void close_alone(void)
 {
-    gpur_shared_reader_close(&reader);
     gpur_shared_close(&shared);
     gpur_actor_policies_close(&policies);
     gpur_block_format_destroy(format);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Ape-X with a folder: remote actors in processes, which are this program itself, and files that are written here:
  * good, damaged, of others, and unfinished. */
-#include "run/apex/transport/folder.h"
 #include "base/clock.h"
 #include "replay/block/block.h"
+#include "run/folder.h"
 #include "support/apex_fixture.h"
 #include "support/file_utils.h"
 #include "support/run_fixture.h"
@@ -25,15 +25,14 @@ static const double TIMEOUT_SECONDS = 120.0; /* seconds for what takes one or tw
 
 static apex_fixture fixture;
 static apex_settings settings;
-static gpur_apex_paths paths;
-static char folder[256];
+static char folder[256], blocks_folder[GPUR_FOLDER_PATH], model_file[GPUR_FOLDER_PATH];
 
 /* The folder. */
 
 static const char *path_of(const char *name)
 {
     static char path[GPUR_FOLDER_PATH];
-    (void)gpur_folder_path(paths.blocks, name, path);
+    (void)gpur_folder_path(blocks_folder, name, path);
     return path;
 }
 
@@ -41,9 +40,10 @@ static const char *path_of(const char *name)
 static int count_files(const char *end, char last[256])
 {
     int count = 0;
-    DIR *const entries = opendir(paths.blocks);
+    DIR *const entries = opendir(blocks_folder);
     for (struct dirent *e = entries ? readdir(entries) : NULL; e; e = readdir(entries)) {
-        if (e->d_name[0] == '.' || !gpur_apex_name_ends(e->d_name, end))
+        const size_t length = strlen(e->d_name);
+        if (e->d_name[0] == '.' || length < strlen(end) || strcmp(e->d_name + length - strlen(end), end) != 0)
             continue;
         count++;
         if (last)
@@ -60,8 +60,8 @@ static void remove_folder(void)
     for (char name[256]; count_files("", name) > 0;)
         if (unlink(path_of(name)) != 0 && rmdir(path_of(name)) != 0)
             break;
-    (void)unlink(paths.model);
-    CHECK_EQUAL(rmdir(paths.blocks), 0);
+    (void)unlink(model_file);
+    CHECK_EQUAL(rmdir(blocks_folder), 0);
     CHECK_EQUAL(rmdir(folder), 0);
     test_remove_folder();
 }
@@ -152,7 +152,10 @@ static void make_folder(void)
 {
     end_all();
     snprintf(folder, sizeof folder, "%s", test_file_path("apex"));
-    CHECK_OK(gpur_apex_paths_open(folder, &paths));
+    CHECK_OK(gpur_folder_path(folder, "blocks", blocks_folder));
+    CHECK_OK(gpur_folder_path(folder, "model.safetensors", model_file));
+    CHECK_OK(gpur_folder_make(folder));
+    CHECK_OK(gpur_folder_make(blocks_folder));
 }
 
 static void nap(void)
@@ -380,7 +383,7 @@ TEST(unfinished_files_are_deleted_once_nobody_writes_them)
 static struct stat model_now(void)
 {
     struct stat found = {0};
-    (void)stat(paths.model, &found);
+    (void)stat(model_file, &found);
     return found;
 }
 
@@ -415,11 +418,11 @@ TEST(weights_are_published_at_the_beginning_and_every_15_files)
     CHECK_OK(open_run("numbers"));
     feed(0, 14);
     const struct stat first = model_now();
-    CHECK_OK(gpur_checkpoint_get_info(paths.model, &info));
+    CHECK_OK(gpur_checkpoint_get_info(model_file, &info));
     CHECK(first.st_ino != 0 && info.steps == 0);
     feed(14, 1);
     const struct stat second = model_now();
-    CHECK_OK(gpur_checkpoint_get_info(paths.model, &info));
+    CHECK_OK(gpur_checkpoint_get_info(model_file, &info));
     CHECK(second.st_ino != first.st_ino && info.steps > 0);
     feed(15, 14);
     CHECK_EQUAL(model_now().st_ino, second.st_ino);
@@ -432,7 +435,7 @@ TEST(weights_are_published_at_the_beginning_and_every_15_files)
 /* A learner that has trained, for its weights: remote actors need no other part of it. */
 static void write_model(void)
 {
-    CHECK_OK(gpur_learner_save_weights(fixture.learner, paths.model, NULL));
+    CHECK_OK(gpur_learner_save_weights(fixture.learner, model_file, NULL));
 }
 
 TEST(a_remote_actor_waits_while_two_of_its_files_do)
@@ -513,7 +516,7 @@ TEST(a_remote_actor_refuses_what_it_cannot_use)
     settings.learner.network.hidden = 48;
     CHECK_FAILS(work(0), GPUR_INVALID_ARGUMENT, "");
     is_asked = 1; /* of a remote actor that waits for its first weights */
-    CHECK_EQUAL(unlink(paths.model), 0);
+    CHECK_EQUAL(unlink(model_file), 0);
     CHECK_OK(work(0));
     is_asked = 0;
     CHECK_EQUAL(count_files("", NULL), 0);
@@ -572,10 +575,10 @@ TEST(a_folder_that_is_gone_ends_the_run)
     CHECK_OK(open_run("numbers"));
     feed(0, 1);
     CHECK_EQUAL(unlink(path_of("bad.bad")), 0);
-    CHECK_EQUAL(rmdir(paths.blocks), 0);
+    CHECK_EQUAL(rmdir(blocks_folder), 0);
     CHECK(gpur_run_advance(fixture.run, 1, 0) != GPUR_OK); /* the run may have ended before the call */
     CHECK_MESSAGE("blocks cannot be read: No such file");
-    CHECK_EQUAL(mkdir(paths.blocks, 0777), 0);
+    CHECK_EQUAL(mkdir(blocks_folder, 0777), 0);
     apex_fixture_close(&fixture);
     remove_folder();
 }

@@ -220,7 +220,8 @@ typedef struct liar {
     const char *kind;
     int connection;
     int64_t blocks;
-    gpur_shared_reader reader;
+    gpur_shared shared;
+    int64_t pulled; /* the broadcast whose weights it has */
 } liar;
 
 static gpur_status send_block(const liar *l, const void *block, int64_t bytes, int64_t steps)
@@ -272,35 +273,30 @@ static gpur_status take_evaluation(void *context, const gpur_actor_evaluation *e
                                 sizeof *evaluation);
 }
 
-static gpur_status pull(void *context, const gpur_actor_policies *policies, int *is_newer)
+static gpur_status pull(void *context, const gpur_actor_policies *policies, unsigned char *weights, int *is_newer)
 {
     liar *const l = context;
     if (gpur_connection_is_gone(l->connection))
         return gpur_fail(GPUR_INTERRUPTED, "the learner is gone");
-    return gpur_shared_pull(&l->reader, policies, is_newer);
+    return gpur_shared_pull(&l->shared, policies, weights, &l->pulled, is_newer);
 }
 
 static gpur_status lie(liar *l, const apex_settings *s)
 {
     gpur_hello hello;
     int fd = -1;
-    gpur_shared shared;
     gpur_schema schema;
     gpur_block_format *format = NULL;
     gpur_device *device = NULL;
-    gpur_device_config config;
     const gpur_actor_transport transport = {l, take_block, take_episode, pull, take_evaluation, NULL};
     GPUR_TRY(gpur_connection_receive_hello(l->connection, &hello, &fd));
     if (strcmp(l->kind, "all killed") == 0 || (strcmp(l->kind, "killed") == 0 && hello.settings.actor == 1) ||
         (strcmp(l->kind, "evaluator killed") == 0 && hello.settings.actor == GPUR_APEX_EVALUATOR))
         (void)raise(SIGKILL);
-    GPUR_TRY(gpur_shared_map(&shared, fd, hello.weights_bytes));
+    GPUR_TRY(gpur_shared_map(&l->shared, fd, hello.weights_bytes));
     GPUR_TRY(gpur_schema_build(&schema, s->replay.fields, s->replay.field_count));
     GPUR_TRY(gpur_block_format_create(&s->replay, &format));
-    GPUR_TRY(gpur_device_config_init(&config, sizeof config));
-    config.threads = 1;
-    GPUR_TRY(gpur_device_open("cpu", &config, &device));
-    l->reader.shared = &shared;
+    GPUR_TRY(gpur_actor_open_device(1, &device));
     const gpur_actor_context context = {s->run.type,
                                         s->run.env_options,
                                         device,
@@ -308,8 +304,8 @@ static gpur_status lie(liar *l, const apex_settings *s)
                                         &s->replay,
                                         format,
                                         {sizeof(gpur_apex_networks), &s->learner.network, NULL},
-                                        gpur_shared_counts(&shared, hello.settings.actor),
-                                        &shared};
+                                        gpur_shared_counts(&l->shared, hello.settings.actor),
+                                        &l->shared};
     if (strcmp(l->kind, "foreign") == 0)
         hello.settings.actor++;
     const gpur_status status = gpur_actor_run(&context, &hello.settings, &transport);
@@ -317,8 +313,7 @@ static gpur_status lie(liar *l, const apex_settings *s)
         GPUR_TRY(gpur_connection_send(l->connection, GPUR_MESSAGE_END, 0, NULL, 0));
     gpur_block_format_destroy(format);
     gpur_device_close(device);
-    gpur_shared_reader_close(&l->reader);
-    gpur_shared_close(&shared);
+    gpur_shared_close(&l->shared);
     return status;
 }
 

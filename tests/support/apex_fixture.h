@@ -3,7 +3,7 @@
  * actors' side of it, for the same test program in another process. */
 #pragma once
 
-#include "run/apex/events.h"
+#include "run/apex/handle.h"
 #include "run/apex/settings.h"
 #include "run/apex/transport/connection.h"
 

@@ -50,31 +50,10 @@ gpur_status gpur_action_selector_check(const gpur_space *actions, const gpur_net
                                                   : gpur_actions_check(actions, network->num_actions);
 }
 
-gpur_status gpur_action_bounds_open(gpur_action_bounds *bounds, const gpur_space *actions, int has_vectors)
+void gpur_action_scale(const gpur_space *actions, int32_t count, const float *action, float *scaled)
 {
-    const size_t count = has_vectors ? (size_t)gpur_space_numbers(actions) : 0;
-    *bounds = (gpur_action_bounds){.count = (int32_t)count};
-    if (count == 0)
-        return GPUR_OK;
-    bounds->lows = calloc(2 * count, sizeof *bounds->lows);
-    if (!bounds->lows)
-        return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for the bounds of actions");
-    bounds->highs = bounds->lows + count;
-    for (int32_t i = 0; i < bounds->count; i++)
-        bounds->lows[i] = low_of(actions, i), bounds->highs[i] = high_of(actions, i);
-    return GPUR_OK;
-}
-
-void gpur_action_bounds_close(gpur_action_bounds *bounds)
-{
-    free(bounds->lows);
-    bounds->lows = NULL;
-}
-
-void gpur_action_bounds_scale(const gpur_action_bounds *bounds, const float *action, float *scaled)
-{
-    for (int32_t i = 0; i < bounds->count; i++) {
-        const double low = (double)bounds->lows[i], high = (double)bounds->highs[i];
+    for (int32_t i = 0; i < count; i++) {
+        const double low = (double)low_of(actions, i), high = (double)high_of(actions, i);
         scaled[i] = (float)(low + 0.5 * ((double)action[i] + 1.0) * (high - low));
     }
 }
@@ -117,15 +96,14 @@ gpur_status gpur_action_selector_open(gpur_action_selector *c, gpur_device *devi
     c->num_actions = networks->acting->num_actions;
     c->features = has_vectors ? (int32_t)fields->obs_format.features : 0;
     c->action_is_int64 = fields->action_is_int64;
+    c->space = *actions;
     GPUR_TRY(gpur_actor_policies_open(&c->policies, device, schema, networks, has_priorities, &config));
-    GPUR_TRY(gpur_action_bounds_open(&c->bounds, actions, has_vectors));
     return alloc(c);
 }
 
 void gpur_action_selector_close(gpur_action_selector *selector)
 {
     gpur_actor_policies_close(&selector->policies);
-    gpur_action_bounds_close(&selector->bounds);
     free(selector->memory);
     selector->memory = NULL;
 }
@@ -193,7 +171,7 @@ static gpur_status choose_vector(gpur_action_selector *c, const void *obs, const
     GPUR_TRY(compute_vectors(c, obs, choice, sigmas, 2));
     if (c->policies.critic)
         GPUR_TRY(compute_q(c, 2, c->q));
-    gpur_action_bounds_scale(&c->bounds, action, c->scaled);
+    gpur_action_scale(&c->space, c->num_actions, action, c->scaled);
     c->action = action;
     c->env_action = c->scaled;
     return GPUR_OK;

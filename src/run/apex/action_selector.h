@@ -13,19 +13,6 @@
 #include "learn/config.h"
 #include "run/env_runner.h"
 
-/* The bounds of an environment's action vectors. */
-typedef struct gpur_action_bounds {
-    int32_t count;       /* numbers of a vector; 0: actions are discrete */
-    float *lows, *highs; /* (count) */
-} gpur_action_bounds;
-
-/* Finds the bounds of actions that a network of this head chooses. After a failure call gpur_action_bounds_close. */
-gpur_status gpur_action_bounds_open(gpur_action_bounds *bounds, const gpur_space *actions, int has_vectors);
-void gpur_action_bounds_close(gpur_action_bounds *bounds); /* accepts a zeroed one */
-
-/* Scales a vector from -1 to 1 to the bounds. */
-void gpur_action_bounds_scale(const gpur_action_bounds *bounds, const float *action, float *scaled);
-
 typedef struct gpur_action_selector {
     gpur_actor_policies policies;
     int32_t num_actions, action_is_int64;
@@ -40,12 +27,12 @@ typedef struct gpur_action_selector {
 
     int32_t number; /* DQN: the action */
     int64_t wide;
-    float *vectors; /* DPG: (2, num_actions) mu(s), and the action */
-    float *scaled;  /* (num_actions) the action within the environment's bounds */
-    gpur_action_bounds bounds;
-    float *pair;   /* (2, features) the observation twice */
-    float *inputs; /* (2, features + num_actions) the critic's */
-    float *memory; /* all of these arrays */
+    float *vectors;   /* DPG: (2, num_actions) mu(s), and the action */
+    float *scaled;    /* (num_actions) the action within the environment's bounds */
+    gpur_space space; /* of the environment's actions */
+    float *pair;      /* (2, features) the observation twice */
+    float *inputs;    /* (2, features + num_actions) the critic's */
+    float *memory;    /* all of these arrays */
 } gpur_action_selector;
 
 /* The exploration of a choice. Its random numbers follow from the seed of the policy's settings, `lane` and `step`. */
@@ -58,12 +45,15 @@ typedef struct gpur_action_noise {
 /* How many numbers an array of a space has. */
 int64_t gpur_space_numbers(const gpur_space *space);
 
+/* Scales a vector of `count` numbers from -1 to 1 to the bounds of a space. */
+void gpur_action_scale(const gpur_space *actions, int32_t count, const float *action, float *scaled);
+
 /* Refuses actions of an environment that are not those of a network, by its head. Vectors need float32 and finite
  * bounds. */
 gpur_status gpur_action_selector_check(const gpur_space *actions, const gpur_network_config *network);
 
-/* `fields`: of the schema. `has_priorities` 0: with DPG there are no q and final_q. After a failure call
- * gpur_action_selector_close, which accepts a zeroed one. */
+/* `fields`: of the schema. `actions`: of an environment that exists as long. `has_priorities` 0: with DPG there are no
+ * q and final_q. After a failure call gpur_action_selector_close, which accepts a zeroed one. */
 gpur_status gpur_action_selector_open(gpur_action_selector *selector, gpur_device *device, const gpur_schema *schema,
                                       const gpur_learn_fields *fields, const gpur_apex_networks *networks,
                                       const gpur_space *actions, int has_priorities, uint64_t seed);

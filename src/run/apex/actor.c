@@ -22,6 +22,7 @@ typedef struct actor {
     gpur_env_runner runner;
     gpur_action_selector selector;
     gpur_packer *packer;
+    unsigned char *weights;     /* of its policies, as bytes; memory for the transport */
     const void **extras;        /* (fields of the schema) */
     int64_t steps;              /* of the environment */
     gpur_actor_episode episode; /* the game so far */
@@ -98,6 +99,10 @@ static gpur_status open_packer(actor *a)
 
 static gpur_status alloc_arrays(actor *a)
 {
+    const int64_t bytes = gpur_actor_policies_bytes(&a->selector.policies);
+    a->weights = malloc((size_t)bytes);
+    if (!a->weights)
+        return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for %" PRId64 " bytes of weights", bytes);
     a->extras = calloc((size_t)a->context->schema->count, sizeof *a->extras);
     if (!a->extras)
         return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for the values of an actor's fields");
@@ -107,7 +112,7 @@ static gpur_status alloc_arrays(actor *a)
 static gpur_status pull(actor *a)
 {
     int is_newer = 0;
-    GPUR_TRY(a->transport->pull(a->transport->context, &a->selector.policies, &is_newer));
+    GPUR_TRY(a->transport->pull(a->transport->context, &a->selector.policies, a->weights, &is_newer));
     atomic_fetch_add_explicit(&a->counts->pulls, is_newer, memory_order_relaxed);
     return GPUR_OK;
 }
@@ -146,6 +151,7 @@ static void close_actor(actor *a)
     gpur_packer_destroy(a->packer);
     gpur_action_selector_close(&a->selector);
     gpur_env_runner_close(&a->runner);
+    free(a->weights);
     free(a->extras);
 }
 
@@ -284,51 +290,52 @@ gpur_status gpur_actor_run(const gpur_actor_context *context, const gpur_actor_s
 
 /* Outside of the learner's threads. */
 
-static gpur_status open_device(gpur_actor_resources *resources, int32_t threads)
+gpur_status gpur_actor_open_device(int32_t threads, gpur_device **device)
 {
     gpur_device_config config;
     GPUR_TRY(gpur_device_config_init(&config, sizeof config));
-    config.threads = threads > 0 ? threads : 1;
-    return gpur_device_open("cpu", &config, &resources->device);
+    config.threads = threads;
+    return gpur_device_open("cpu", &config, device);
 }
 
-gpur_status gpur_actor_read_run(const gpur_run_config *given, gpur_run_config *run, gpur_actor_context *context)
+static gpur_status check_networks(const gpur_apex_networks *n)
 {
-    GPUR_TRY(gpur_run_read_config(given, run));
-    GPUR_TRY(gpur_run_require_type(run, "Ape-X"));
-    context->type = run->type;
-    context->env_options = run->env_options;
-    return GPUR_OK;
-}
-
-gpur_status gpur_actor_check(gpur_actor_context *context, const gpur_apex_networks *networks,
-                             const gpur_replay_config *replay, int32_t threads)
-{
-    gpur_apex_networks *const n = &context->networks;
-    GPUR_REQUIRE(replay && networks, "replay and networks must not be NULL");
-    GPUR_TRY(gpur_sized_read(n, sizeof *n, networks, "gpur_apex_networks"));
     GPUR_REQUIRE(n->acting, "networks.acting is NULL; an actor needs the network that chooses actions");
     GPUR_REQUIRE(n->critic || n->acting->head != GPUR_HEAD_TANH_ACTION,
                  "networks.critic is NULL, and networks.acting is a policy network of DPG; then both must be there");
+    return GPUR_OK;
+}
+
+gpur_status gpur_actor_resources_read(gpur_actor_resources *r, const gpur_run_config *run,
+                                      const gpur_replay_config *replay, const gpur_apex_networks *networks,
+                                      int32_t threads)
+{
+    gpur_actor_context *const c = &r->context;
+    GPUR_TRY(gpur_run_read_config(run, &r->run));
+    GPUR_TRY(gpur_run_require_type(&r->run, "Ape-X"));
+    GPUR_REQUIRE(replay && networks, "replay and networks must not be NULL");
+    GPUR_TRY(gpur_sized_read(&c->networks, sizeof c->networks, networks, "gpur_apex_networks"));
+    GPUR_TRY(check_networks(&c->networks));
     GPUR_REQUIRE(threads >= 0 && threads <= 1024, "threads is %d; it must be 0 (1) to 1024", (int)threads);
+    GPUR_TRY(gpur_replay_config_init(&r->replay, sizeof r->replay));
+    GPUR_TRY(gpur_sized_read(&r->replay, sizeof r->replay, replay, "gpur_replay_config"));
+    c->type = r->run.type, c->env_options = r->run.env_options;
+    r->threads = threads > 0 ? threads : 1;
     return GPUR_OK;
 }
 
-gpur_status gpur_actor_resources_open(gpur_actor_resources *resources, gpur_actor_context *context,
-                                      const gpur_replay_config *replay, int32_t threads)
+gpur_status gpur_actor_resources_open(gpur_actor_resources *r)
 {
-    GPUR_TRY(gpur_replay_config_init(&resources->replay, sizeof resources->replay));
-    GPUR_TRY(gpur_sized_read(&resources->replay, sizeof resources->replay, replay, "gpur_replay_config"));
-    GPUR_TRY(gpur_schema_build(&resources->schema, resources->replay.fields, resources->replay.field_count));
-    GPUR_TRY(gpur_block_format_create(&resources->replay, &resources->format));
-    GPUR_TRY(open_device(resources, threads));
-    context->device = resources->device, context->schema = &resources->schema;
-    context->replay = &resources->replay, context->format = resources->format;
+    gpur_actor_context *const c = &r->context;
+    GPUR_TRY(gpur_schema_build(&r->schema, r->replay.fields, r->replay.field_count));
+    GPUR_TRY(gpur_block_format_create(&r->replay, &r->format));
+    GPUR_TRY(gpur_actor_open_device(r->threads, &r->device));
+    c->device = r->device, c->schema = &r->schema, c->replay = &r->replay, c->format = r->format;
     return GPUR_OK;
 }
 
-void gpur_actor_resources_close(gpur_actor_resources *resources)
+void gpur_actor_resources_close(gpur_actor_resources *r)
 {
-    gpur_block_format_destroy(resources->format);
-    gpur_device_close(resources->device);
+    gpur_block_format_destroy(r->format);
+    gpur_device_close(r->device);
 }

@@ -42,8 +42,8 @@ typedef struct gpur_actor_transport {
     gpur_status (*take_block)(void *context, const void *block, int64_t bytes, int64_t steps);
     gpur_status (*take_episode)(void *context, const gpur_actor_episode *episode, int64_t steps);
     /* Gives the policies the newest weights if they have older ones: *is_newer becomes 1. Comes before the first step,
-     * too, and then there must be some. */
-    gpur_status (*pull)(void *context, const gpur_actor_policies *policies, int *is_newer);
+     * too, and then there must be some. `weights`: memory for those of the policies, the same in each call. */
+    gpur_status (*pull)(void *context, const gpur_actor_policies *policies, unsigned char *weights, int *is_newer);
 
     /* Of the evaluator. Others may have NULL. */
     gpur_status (*take_evaluation)(void *context, const gpur_actor_evaluation *evaluation);
@@ -63,27 +63,29 @@ typedef struct gpur_actor_context {
     const gpur_shared *shared; /* of the evaluator, for its weights; others may have NULL */
 } gpur_actor_context;
 
-/* What an actor outside of the learner's threads opens for itself. */
+/* What an actor outside of the learner's threads is given, and what it opens for itself. */
 typedef struct gpur_actor_resources {
-    gpur_device *device; /* the CPU */
-    gpur_block_format *format;
-    gpur_schema schema;
+    gpur_actor_context context;
+    gpur_run_config run;
     gpur_replay_config replay;
+    int32_t threads; /* of the device, the CPU */
+    gpur_schema schema;
+    gpur_device *device;
+    gpur_block_format *format;
 } gpur_actor_resources;
 
-/* Reads the settings of all runs, and sets the environment of `context`. */
-gpur_status gpur_actor_read_run(const gpur_run_config *given, gpur_run_config *run, gpur_actor_context *context);
+/* Reads what a caller gives: the settings of all runs and of the replay, the networks, and threads, of which 0 is 1.
+ * Refuses what must not be left out, and threads out of range. Nothing is opened. `resources`: zeroed. */
+gpur_status gpur_actor_resources_read(gpur_actor_resources *resources, const gpur_run_config *run,
+                                      const gpur_replay_config *replay, const gpur_apex_networks *networks,
+                                      int32_t threads);
 
-/* Reads the networks into `context`, and refuses what a caller must not leave out, and threads out of range, before
- * anything is opened. */
-gpur_status gpur_actor_check(gpur_actor_context *context, const gpur_apex_networks *networks,
-                             const gpur_replay_config *replay, int32_t threads);
-
-/* Sets device, schema, replay and format of `context`. `resources` is zeroed before, and to be closed whatever this
- * returns. `threads` 0: 1. */
-gpur_status gpur_actor_resources_open(gpur_actor_resources *resources, gpur_actor_context *context,
-                                      const gpur_replay_config *replay, int32_t threads);
+/* Opens the rest of the context, but for its counts. To be closed whatever this returns. */
+gpur_status gpur_actor_resources_open(gpur_actor_resources *resources);
 void gpur_actor_resources_close(gpur_actor_resources *resources);
+
+/* Opens a CPU device on which an actor acts. */
+gpur_status gpur_actor_open_device(int32_t threads, gpur_device **device);
 
 /* Acts until its counts say that it is asked to end; what it has packed is then taken away, too. An error of the
  * environment has the step. */

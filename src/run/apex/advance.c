@@ -4,6 +4,7 @@
 
 #include "run/apex/evaluation.h"
 #include "run/apex/intake.h"
+#include "run/apex/supervisor.h"
 
 #include "base/clock.h"
 
@@ -190,7 +191,6 @@ static gpur_status evaluate_when_due(gpur_apex *apex)
     if (!is_due(apex))
         return GPUR_OK;
     GPUR_TRY(gpur_apex_await_evaluation(apex));
-    gpur_apex_report_evaluation(apex);
     return gpur_run_is_stopping(&apex->core) ? GPUR_OK : begin_evaluation(apex);
 }
 
@@ -199,7 +199,6 @@ static gpur_status finish_evaluations(gpur_apex *apex)
 {
     for (;;) {
         GPUR_TRY(gpur_apex_await_evaluation(apex));
-        gpur_apex_report_evaluation(apex);
         if (gpur_run_is_stopping(&apex->core) || !is_due(apex))
             return GPUR_OK;
         GPUR_TRY(begin_evaluation(apex));
@@ -217,7 +216,8 @@ static gpur_status work(gpur_apex *apex, const target *to)
         GPUR_TRY(evaluate_when_due(apex));
         open_gate(apex, GPUR_APEX_OPEN, gpur_min(to->env_steps, next_evaluation(apex)));
         gpur_run_deliver_events(&apex->core);
-        GPUR_TRY(gpur_apex_check(apex));
+        if (gpur_run_has_failed(&apex->core))
+            return GPUR_INTERRUPTED;
         const int can_sample = gpur_replay_can_sample(apex->replay);
         const int64_t steps = choose_steps(apex, to, can_sample, &waited);
         if (steps > 0)
@@ -239,11 +239,11 @@ static gpur_status begin(gpur_apex *apex)
     gpur_mutex_lock(&apex->core.lock);
     apex->has_begun = 1;
     gpur_mutex_unlock(&apex->core.lock);
-    gpur_apex_wake(apex);
+    gpur_supervisor_wake(apex);
     return GPUR_OK;
 }
 
-/* 1 if no actor runs that is to end. Under the lock. */
+/* 1 if no actor runs that is to end: they end soon by themselves, and till then send what they have. Under the lock. */
 static int have_all_ended(const gpur_apex *apex)
 {
     const gpur_slot_table *const own = &apex->tables[GPUR_SLOT_OWN];
@@ -251,21 +251,6 @@ static int have_all_ended(const gpur_apex *apex)
         if (own->slots[i]->is_running && !own->slots[i]->is_wanted)
             return 0;
     return 1;
-}
-
-/* Takes what actors still send that are to end. They end soon by themselves. */
-static gpur_status await_ends(gpur_apex *apex)
-{
-    for (int is_done = 0; !is_done && !gpur_run_is_stopping(&apex->core);) {
-        gpur_run_deliver_events(&apex->core);
-        GPUR_TRY(gpur_apex_check(apex));
-        gpur_mutex_lock(&apex->core.lock);
-        is_done = have_all_ended(apex);
-        if (!is_done && apex->core.events.count == 0 && apex->core.status == GPUR_OK)
-            gpur_mutex_wait_for(&apex->core.lock, GPUR_APEX_POLL_SECONDS);
-        gpur_mutex_unlock(&apex->core.lock);
-    }
-    return GPUR_OK;
 }
 
 static int64_t limit_of(int64_t done, int64_t more)
@@ -306,7 +291,7 @@ gpur_status gpur_apex_advance(gpur_run *core, int64_t env_steps, int64_t train_s
     if (env_steps > 0 || train_steps > 0)
         return take_steps(apex, &to);
     open_gate(apex, GPUR_APEX_LETS_END, INT64_MAX);
-    const gpur_status status = await_ends(apex);
+    const gpur_status status = gpur_apex_await(apex, have_all_ended);
     close_gate(apex);
     return status;
 }

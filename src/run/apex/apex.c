@@ -5,7 +5,6 @@
 #include "replay/view.h"
 #include "run/apex/advance.h"
 #include "run/apex/evaluation.h"
-#include "run/apex/events.h"
 #include "run/apex/settings.h"
 #include "run/apex/state.h"
 #include "run/apex/supervisor.h"
@@ -13,6 +12,7 @@
 #include "run/apex/transport/connection.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -110,14 +110,28 @@ static int64_t count_heard(const gpur_apex *apex)
     return heard;
 }
 
+static int compare(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+double gpur_recent_median(const gpur_recent *recent)
+{
+    double sorted[GPUR_APEX_RECENT];
+    const size_t count = (size_t)gpur_min(recent->count, GPUR_APEX_RECENT);
+    memcpy(sorted, recent->values, count * sizeof *sorted);
+    qsort(sorted, count, sizeof *sorted, compare);
+    return count > 0 ? 0.5 * (sorted[(count - 1) / 2] + sorted[count / 2]) : (double)NAN;
+}
+
 /* Under the lock. */
 static void fill_stats(gpur_run *core, gpur_run_stats *stats)
 {
     const gpur_apex *const apex = gpur_apex_of(core);
     const gpur_apex_counts *const c = &apex->counts;
     const int is_evaluating = apex->evaluation.state == GPUR_EVALUATION_PLAYED;
-    stats->eval_episode =
-        is_evaluating ? atomic_load(&gpur_shared_counts(&apex->shared, GPUR_APEX_EVALUATOR)->eval_episode) : 0;
+    stats->eval_episode = is_evaluating ? atomic_load(&gpur_slot_counts(apex->evaluator)->eval_episode) : 0;
     stats->apex = (gpur_apex_stats){
         .learned = stats->train_steps * apex->limiter.batch,
         .blocks = c->blocks,

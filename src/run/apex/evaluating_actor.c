@@ -22,10 +22,11 @@ typedef struct evaluating_actor {
     gpur_evaluator evaluator;
     gpur_actor_policies policies; /* the acting one alone */
     unsigned char *weights;       /* of it, as bytes */
-    gpur_action_bounds bounds;
-    float *noises;  /* (environments) epsilon, or of vectors sigma */
-    float *vectors; /* (environments, numbers of an action) before they are scaled */
-    int64_t number; /* of the last evaluation; 0: none */
+    gpur_space actions;           /* of the first environment */
+    int32_t numbers;              /* of an action vector; 0: actions are discrete */
+    float *noises;                /* (environments) epsilon, or of vectors sigma */
+    float *vectors;               /* (environments, numbers of an action) before they are scaled */
+    int64_t number;               /* of the last evaluation; 0: none */
 } evaluating_actor;
 
 /* Opening. */
@@ -34,7 +35,7 @@ static gpur_status alloc_arrays(evaluating_actor *a)
 {
     const size_t envs = (size_t)a->settings->eval_envs, bytes = (size_t)gpur_actor_policies_bytes(&a->policies);
     a->noises = calloc(envs, sizeof *a->noises);
-    a->vectors = calloc(envs * (size_t)gpur_max(a->bounds.count, 1), sizeof *a->vectors);
+    a->vectors = calloc(envs * (size_t)gpur_max(a->numbers, 1), sizeof *a->vectors);
     a->weights = malloc(bytes);
     if (!a->noises || !a->vectors || !a->weights)
         return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for an evaluation in %zu environments", envs);
@@ -59,16 +60,16 @@ static gpur_status open_policies(evaluating_actor *a)
 
 static gpur_status open_envs(evaluating_actor *a)
 {
-    const int has_vectors = a->context->networks.critic != NULL;
-    const int64_t numbers = has_vectors ? a->context->networks.acting->num_actions : 1;
     gpur_env_info info;
     gpur_evaluator *const e = &a->evaluator;
-    GPUR_TRY(gpur_evaluator_alloc(e, a->settings->eval_envs, a->context->type, 4 * numbers, GPUR_APEX_EVALUATOR));
+    a->numbers = a->context->networks.critic ? a->context->networks.acting->num_actions : 0;
+    GPUR_TRY(gpur_evaluator_alloc(e, a->settings->eval_envs, a->context->type, 4 * gpur_max(a->numbers, 1),
+                                  GPUR_APEX_EVALUATOR));
     for (int32_t i = 0; i < e->count; i++) {
         const uint64_t seed = gpur_actor_seed(a->settings, GPUR_APEX_EVALUATOR + i, 0);
         GPUR_TRY(gpur_actor_make_env(a->context, a->settings, seed, &e->runners[i], &info));
         if (i == 0)
-            GPUR_TRY(gpur_action_bounds_open(&a->bounds, &info.action, has_vectors));
+            a->actions = info.action;
     }
     GPUR_TRY(gpur_obs_shape_find(&info.obs, a->context->schema, a->context->replay, &a->shape));
     return gpur_evaluator_open(e, &a->shape, a->context->replay->check_finite);
@@ -85,7 +86,6 @@ static void close_all(evaluating_actor *a)
 {
     gpur_evaluator_close(&a->evaluator);
     gpur_actor_policies_close(&a->policies);
-    gpur_action_bounds_close(&a->bounds);
     free(a->weights);
     free(a->noises);
     free(a->vectors);
@@ -97,7 +97,7 @@ static gpur_status choose(void *context, int64_t count, const unsigned char *obs
                           const uint64_t *steps, int32_t greedy, void *actions)
 {
     evaluating_actor *const a = context;
-    const int32_t numbers = a->bounds.count;
+    const int32_t numbers = a->numbers;
     gpur_policy_input input = {.size = sizeof input, .count = count, .obs = obs, .lane = streams, .step = steps};
     gpur_policy_output output = {.size = sizeof output};
     if (numbers > 0)
@@ -108,7 +108,7 @@ static gpur_status choose(void *context, int64_t count, const unsigned char *obs
         a->noises[i] = greedy ? 0.0f : a->settings->epsilon;
     GPUR_TRY(gpur_policy_act(a->policies.acting, &input, &output));
     for (int64_t i = 0; numbers > 0 && i < count; i++)
-        gpur_action_bounds_scale(&a->bounds, a->vectors + i * numbers, (float *)actions + i * numbers);
+        gpur_action_scale(&a->actions, numbers, a->vectors + i * numbers, (float *)actions + i * numbers);
     atomic_store(&a->context->counts->eval_episode, atomic_load(&a->evaluator.episode));
     atomic_fetch_add(&a->context->counts->steps, count);
     return GPUR_OK;

@@ -2,12 +2,9 @@
 /* Begins evaluations of Ape-X, waits for them and reports them. */
 #include "run/apex/evaluation.h"
 
-#include <stdio.h>
+#include "run/apex/supervisor.h"
 
-static gpur_actor_counts *counts_of(const gpur_apex *apex)
-{
-    return gpur_shared_counts(&apex->shared, GPUR_APEX_EVALUATOR);
-}
+#include <stdio.h>
 
 /* Copies the learner's weights for the evaluator, and keeps them. */
 static gpur_status set_weights(gpur_apex *apex)
@@ -31,7 +28,7 @@ static void want_evaluator(gpur_slot *slot)
 gpur_status gpur_apex_begin_evaluation(gpur_apex *apex, int64_t episodes, int32_t greedy, int32_t is_alone)
 {
     gpur_apex_evaluation *const e = &apex->evaluation;
-    gpur_actor_counts *const counts = counts_of(apex);
+    gpur_actor_counts *const counts = gpur_slot_counts(apex->evaluator);
     atomic_store(&counts->evaluation, 0);
     GPUR_TRY(set_weights(apex));
     gpur_mutex_lock(&apex->core.lock);
@@ -49,7 +46,7 @@ gpur_status gpur_apex_begin_evaluation(gpur_apex *apex, int64_t episodes, int32_
     atomic_store(&counts->eval_episode, 1);
     atomic_store(&counts->evaluation, e->number);
     gpur_mutex_unlock(&apex->core.lock);
-    gpur_apex_wake(apex);
+    gpur_supervisor_wake(apex);
     return GPUR_OK;
 }
 
@@ -57,7 +54,7 @@ void gpur_apex_give_up_evaluation(gpur_apex *apex)
 {
     if (apex->evaluation.state == GPUR_EVALUATION_PLAYED)
         apex->evaluation.state = GPUR_EVALUATION_MISSING;
-    atomic_store(&counts_of(apex)->evaluation, 0);
+    atomic_store(&gpur_slot_counts(apex->evaluator)->evaluation, 0);
     gpur_mutex_notify_all(&apex->core.lock);
 }
 
@@ -75,23 +72,36 @@ void gpur_apex_take_evaluation(gpur_slot *slot, const gpur_actor_evaluation *res
         e->event.mean_return = result->mean_return;
         e->event.return_deviation = result->return_deviation;
         e->state = GPUR_EVALUATION_ENDED;
-        atomic_store(&counts_of(apex)->evaluation, 0);
+        atomic_store(&gpur_slot_counts(slot)->evaluation, 0);
         gpur_mutex_notify_all(&apex->core.lock);
     }
     gpur_mutex_unlock(&apex->core.lock);
 }
 
-gpur_status gpur_apex_await_evaluation(gpur_apex *apex)
+gpur_status gpur_apex_await(gpur_apex *apex, int (*is_over)(const gpur_apex *apex))
 {
-    for (int is_over = 0; !is_over && !gpur_run_is_stopping(&apex->core);) {
+    for (int is = 0; !is && !gpur_run_is_stopping(&apex->core);) {
         gpur_run_deliver_events(&apex->core);
-        GPUR_TRY(gpur_apex_check(apex));
+        if (gpur_run_has_failed(&apex->core))
+            return GPUR_INTERRUPTED;
         gpur_mutex_lock(&apex->core.lock);
-        is_over = apex->evaluation.state != GPUR_EVALUATION_PLAYED;
-        if (!is_over && apex->core.events.count == 0)
+        is = is_over(apex);
+        if (!is && apex->core.events.count == 0 && apex->core.status == GPUR_OK)
             gpur_mutex_wait_for(&apex->core.lock, GPUR_APEX_POLL_SECONDS);
         gpur_mutex_unlock(&apex->core.lock);
     }
+    return GPUR_OK;
+}
+
+static int is_evaluation_over(const gpur_apex *apex)
+{
+    return apex->evaluation.state != GPUR_EVALUATION_PLAYED;
+}
+
+gpur_status gpur_apex_await_evaluation(gpur_apex *apex)
+{
+    GPUR_TRY(gpur_apex_await(apex, is_evaluation_over));
+    gpur_apex_report_evaluation(apex);
     return GPUR_OK;
 }
 
@@ -130,11 +140,10 @@ gpur_status gpur_apex_evaluate(gpur_run *core, int64_t episodes, int32_t greedy,
 {
     gpur_apex *const apex = gpur_apex_of(core);
     GPUR_TRY(gpur_apex_await_evaluation(apex));
-    gpur_apex_report_evaluation(apex);
     if (gpur_run_is_stopping(core))
         return GPUR_OK;
     GPUR_TRY(gpur_apex_begin_evaluation(apex, episodes, greedy, 1));
-    const gpur_status status = gpur_apex_await_evaluation(apex);
+    const gpur_status status = gpur_apex_await(apex, is_evaluation_over);
     const gpur_status ended = end_evaluation(apex, event);
     return status != GPUR_OK ? status : ended;
 }

@@ -11,8 +11,11 @@
 /* Begins an evaluation by the learner's present weights; one that is being played is given up. */
 gpur_status gpur_apex_begin_evaluation(gpur_apex *apex, int64_t episodes, int32_t greedy, int32_t is_alone);
 
-/* Waits until no evaluation is played, or the run is stopped, and delivers events meanwhile. GPUR_OK also if the
- * evaluation is missing. */
+/* Waits until `is_over`, which is asked under the lock, answers 1, or the run is stopped, and delivers events
+ * meanwhile. GPUR_INTERRUPTED: the run has ended by an error. */
+gpur_status gpur_apex_await(gpur_apex *apex, int (*is_over)(const gpur_apex *apex));
+
+/* Waits so until no evaluation is played, and reports one that has ended. GPUR_OK also if it is missing. */
 gpur_status gpur_apex_await_evaluation(gpur_apex *apex);
 
 /* Reports an evaluation beside the training that has ended. */

@@ -25,6 +25,13 @@ typedef struct gpur_recent {
     int64_t count; /* ever added */
 } gpur_recent;
 
+static inline void gpur_recent_add(gpur_recent *recent, double value)
+{
+    recent->values[recent->count++ % GPUR_APEX_RECENT] = value;
+}
+
+double gpur_recent_median(const gpur_recent *recent); /* NaN if there are none */
+
 /* What may come in. */
 typedef enum gpur_apex_gate {
     GPUR_APEX_CLOSED,  /* nothing, but results of evaluations: all else waits */
@@ -120,8 +127,8 @@ static inline gpur_apex *gpur_apex_of(gpur_run *run)
 /* Finds it. Refuses NULL, and a run of another system. */
 gpur_status gpur_apex_find(gpur_run *run, gpur_apex **apex);
 
-/* The error that has ended the run. Takes the lock. */
-gpur_status gpur_apex_check(gpur_apex *apex);
-
-/* Wakes the supervisor's thread. */
-void gpur_apex_wake(gpur_apex *apex);
+/* What an actor counts by itself. */
+static inline gpur_actor_counts *gpur_slot_counts(const gpur_slot *slot)
+{
+    return gpur_shared_counts(&slot->apex->shared, slot->actor);
+}

@@ -3,7 +3,7 @@
 #include "run/apex/intake.h"
 
 #include "base/clock.h"
-#include "run/apex/events.h"
+#include "run/apex/supervisor.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -85,7 +85,7 @@ void gpur_intake_notify(gpur_apex *apex)
 {
     gpur_mutex_notify_all(&apex->core.lock);
     if (apex->waiting && apex->waiting->is_polled && may_insert(apex, apex->waiting))
-        gpur_apex_wake(apex);
+        gpur_supervisor_wake(apex);
 }
 
 /* Waits until the run is open and the limiter lets the block in. The time in which the run is not open is no wait for
@@ -170,21 +170,20 @@ void gpur_intake_count_start(gpur_slot *slot)
     apex->counts.deaths += slot->is_running;
     slot->is_running = 1;
     slot->has_ended = 0;
-    gpur_apex_add_started(slot);
+    gpur_slot_add_event(slot, (gpur_run_event){.kind = GPUR_RUN_STARTED});
 }
 
-void gpur_intake_count_refused(gpur_apex *apex)
+static void count_refused(gpur_apex *apex)
 {
     gpur_mutex_lock(&apex->core.lock);
     apex->counts.refused_blocks++;
     gpur_mutex_unlock(&apex->core.lock);
 }
 
-/* Counts a block that is refused. */
-static gpur_status judge(gpur_apex *apex, gpur_status status)
+gpur_status gpur_intake_judge(gpur_apex *apex, gpur_status status)
 {
     if (gpur_intake_is_refusal(status))
-        gpur_intake_count_refused(apex);
+        count_refused(apex);
     return status;
 }
 
@@ -211,13 +210,18 @@ static gpur_status check_own(gpur_intake_block *block, const void *bytes, int64_
     return block->is_new ? gpur_block_open(spec, bytes, &header, &block->view) : GPUR_OK;
 }
 
+/* Counts a block that is refused, or was taken before. */
+static gpur_status judge_opened(const gpur_intake_block *block, gpur_status status)
+{
+    if (status == GPUR_OK && !block->is_new)
+        count_refused(block->slot->apex);
+    return gpur_intake_judge(block->slot->apex, status);
+}
+
 gpur_status gpur_intake_open(gpur_slot *slot, const void *bytes, int64_t count, int64_t steps, gpur_intake_block *block)
 {
     *block = (gpur_intake_block){.slot = slot, .steps = steps};
-    const gpur_status status = check_own(block, bytes, count);
-    if (status == GPUR_OK && !block->is_new)
-        gpur_intake_count_refused(slot->apex);
-    return judge(slot->apex, status);
+    return judge_opened(block, check_own(block, bytes, count));
 }
 
 /* Registers an incarnation of a remote actor at its first block. Of an actor new to this run, blocks before that one
@@ -228,7 +232,7 @@ static gpur_status register_incarnation(gpur_slot *slot, const gpur_block_header
     gpur_apex *const apex = slot->apex;
     if (slot->writer && slot->incarnation == header->incarnation)
         return GPUR_OK;
-    GPUR_TRY(gpur_slot_open_writer(slot, apex->replay));
+    GPUR_TRY(gpur_slot_open_writer(slot));
     gpur_mutex_lock(&apex->core.lock);
     const int has_started = slot->is_running && slot->incarnation == header->incarnation;
     slot->incarnation = header->incarnation;
@@ -248,9 +252,7 @@ gpur_status gpur_intake_open_remote(gpur_slot *slot, const void *bytes, const gp
     if (status == GPUR_OK)
         status = register_incarnation(slot, header);
     block->is_new = status == GPUR_OK && header->sequence >= slot->next_sequence;
-    if (status == GPUR_OK && !block->is_new)
-        gpur_intake_count_refused(slot->apex);
-    return judge(slot->apex, status);
+    return judge_opened(block, status);
 }
 
 void gpur_intake_close(gpur_intake_block *block)
@@ -302,9 +304,10 @@ static gpur_status append_and_count(const gpur_intake_block *block)
 }
 
 /* Those behind this block in the line are woken when it has been inserted, or has given up. */
-static gpur_status insert(gpur_intake_block *block, int waits)
+gpur_status gpur_intake_insert(gpur_intake_block *block, gpur_intake_patience patience)
 {
     gpur_apex *const apex = block->slot->apex;
+    const int waits = patience == GPUR_INTAKE_WAITS;
     if (!block->is_new)
         return GPUR_OK;
     gpur_mutex_lock(&apex->core.lock);
@@ -317,48 +320,52 @@ static gpur_status insert(gpur_intake_block *block, int waits)
         gpur_intake_notify(apex);
     }
     gpur_mutex_unlock(&apex->core.lock);
-    return judge(apex, status);
-}
-
-gpur_status gpur_intake_insert(gpur_intake_block *block)
-{
-    return insert(block, 1);
-}
-
-gpur_status gpur_intake_try_insert(gpur_intake_block *block)
-{
-    return insert(block, 0);
+    return gpur_intake_judge(apex, status);
 }
 
 /* Episodes and ends. */
 
-static void add_episode(gpur_slot *slot, const gpur_actor_episode *episode, int64_t steps)
+/* 1 if this is the actor with the smallest epsilon, whose episodes are reported; of several the first. A remote actor
+ * is compared with those of its table from which something has come. */
+static int is_greediest(const gpur_slot *slot)
 {
-    count_steps(slot, steps);
-    gpur_apex_add_episode(slot, episode);
+    const gpur_apex *const apex = slot->apex;
+    const gpur_slot_table *const table = &apex->tables[slot->origin];
+    for (int32_t i = 0; i < table->count; i++) {
+        const gpur_slot *const other = table->slots[i];
+        const int counts = other && (slot->origin == GPUR_SLOT_OWN ? i < apex->actors : other->heard > 0.0);
+        if (counts && (other->epsilon < slot->epsilon || (other->epsilon <= slot->epsilon && i < slot->actor)))
+            return 0;
+    }
+    return 1;
 }
 
-static gpur_status take_episode(gpur_slot *slot, const gpur_actor_episode *episode, int64_t steps, int waits)
+void gpur_intake_add_episode(gpur_slot *slot, const gpur_actor_episode *episode)
+{
+    gpur_apex *const apex = slot->apex;
+    if (is_greediest(slot))
+        gpur_run_add_return(&apex->core, episode->episode_return);
+    apex->core.stats.episodes++;
+    gpur_slot_add_event(slot, (gpur_run_event){.kind = GPUR_RUN_EPISODE,
+                                               .length = episode->length,
+                                               .episodes = 1,
+                                               .mean_return = episode->episode_return});
+}
+
+gpur_status gpur_intake_take_episode(gpur_slot *slot, const gpur_actor_episode *episode, int64_t steps,
+                                     gpur_intake_patience patience)
 {
     gpur_apex *const apex = slot->apex;
     gpur_mutex_lock(&apex->core.lock);
-    gpur_status status = waits ? wait_until_open(slot) : check_run(apex);
+    gpur_status status = patience == GPUR_INTAKE_WAITS ? wait_until_open(slot) : check_run(apex);
     if (status == GPUR_OK && !is_open(slot))
         status = GPUR_WOULD_BLOCK;
-    if (status == GPUR_OK)
-        add_episode(slot, episode, steps);
+    if (status == GPUR_OK) {
+        count_steps(slot, steps);
+        gpur_intake_add_episode(slot, episode);
+    }
     gpur_mutex_unlock(&apex->core.lock);
     return status;
-}
-
-gpur_status gpur_intake_take_episode(gpur_slot *slot, const gpur_actor_episode *episode, int64_t steps)
-{
-    return take_episode(slot, episode, steps, 1);
-}
-
-gpur_status gpur_intake_try_episode(gpur_slot *slot, const gpur_actor_episode *episode, int64_t steps)
-{
-    return take_episode(slot, episode, steps, 0);
 }
 
 void gpur_intake_take_end(gpur_slot *slot, int64_t steps)

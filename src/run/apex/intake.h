@@ -31,15 +31,17 @@ gpur_status gpur_intake_open(gpur_slot *slot, const void *bytes, int64_t count, 
 gpur_status gpur_intake_open_remote(gpur_slot *slot, const void *bytes, const gpur_block_header *header,
                                     gpur_intake_block *block);
 
-/* Appends an open block. The first waits until it may; of GPUR_SLOT_CALLER it waits for an open run a moment only. The
- * second returns GPUR_WOULD_BLOCK, and may be called again.
+/* Whether a call waits until the run takes what came; of GPUR_SLOT_CALLER it waits for an open run a moment only. One
+ * that tries returns GPUR_WOULD_BLOCK instead, and may be repeated. */
+typedef enum gpur_intake_patience { GPUR_INTAKE_TRIES, GPUR_INTAKE_WAITS } gpur_intake_patience;
+
+/* Appends an open block.
  *
  *   GPUR_INVALID_ARGUMENT, GPUR_FILE_ERROR  the block is refused, and counted
  *   GPUR_INTERRUPTED                        the run is being destroyed, or has ended by an error
  *   GPUR_WOULD_BLOCK                        the run is not open, or the limiter holds the block
  *   others                                  the run cannot go on */
-gpur_status gpur_intake_insert(gpur_intake_block *block);
-gpur_status gpur_intake_try_insert(gpur_intake_block *block);
+gpur_status gpur_intake_insert(gpur_intake_block *block, gpur_intake_patience patience);
 void gpur_intake_close(gpur_intake_block *block); /* accepts a zeroed one */
 
 /* 1 if a status is the fault of what came, and not of the run. */
@@ -48,15 +50,18 @@ static inline int gpur_intake_is_refusal(gpur_status status)
     return status == GPUR_INVALID_ARGUMENT || status == GPUR_FILE_ERROR;
 }
 
-/* Takes an episode when the run is open. The second returns GPUR_WOULD_BLOCK while it is not. */
-gpur_status gpur_intake_take_episode(gpur_slot *slot, const gpur_actor_episode *episode, int64_t steps);
-gpur_status gpur_intake_try_episode(gpur_slot *slot, const gpur_actor_episode *episode, int64_t steps);
+/* Takes an episode when the run is open. */
+gpur_status gpur_intake_take_episode(gpur_slot *slot, const gpur_actor_episode *episode, int64_t steps,
+                                     gpur_intake_patience patience);
+
+/* Counts an episode, and adds its event. Under the lock. */
+void gpur_intake_add_episode(gpur_slot *slot, const gpur_actor_episode *episode);
 
 /* Takes an actor's last number of steps. */
 void gpur_intake_take_end(gpur_slot *slot, int64_t steps);
 
-/* Counts a block that was refused before it came here. */
-void gpur_intake_count_refused(gpur_apex *apex);
+/* Counts a block that a status refuses, which may be before it came here; returns the status. */
+gpur_status gpur_intake_judge(gpur_apex *apex, gpur_status status);
 
 /* Counts the start of a remote actor, and the end of the incarnation before it. Under the lock. */
 void gpur_intake_count_start(gpur_slot *slot);

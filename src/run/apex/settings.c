@@ -50,13 +50,6 @@ float gpur_apex_exploration_of(const gpur_apex_config *config, int has_vectors, 
     return n > 1 ? (float)pow(base, 1.0 + exponent * (double)i / (double)(n - 1)) : config->epsilon_base;
 }
 
-gpur_status gpur_apex_check_actor(const gpur_apex_config *c, int32_t actor)
-{
-    GPUR_REQUIRE(actor >= 0 && actor < c->actors,
-                 "actor is %d and actors, of all remote actors, %d; it must be below that", (int)actor, (int)c->actors);
-    return GPUR_OK;
-}
-
 /* If so many rows are under way, as many come while one of them is [Little 1961]. */
 int64_t gpur_apex_rows_under_way(double samples_per_insert, int64_t batch_size, int64_t target_period)
 {
@@ -278,7 +271,7 @@ static gpur_status copy_pointers(gpur_apex *apex)
     return GPUR_OK;
 }
 
-gpur_status gpur_apex_read_config(const gpur_apex_config *given, gpur_apex_config *config)
+static gpur_status read_config(const gpur_apex_config *given, gpur_apex_config *config)
 {
     *config = defaults;
     GPUR_TRY(gpur_sized_read(config, sizeof *config, given, "gpur_apex_config"));
@@ -287,9 +280,18 @@ gpur_status gpur_apex_read_config(const gpur_apex_config *given, gpur_apex_confi
     return check_epsilons(config);
 }
 
+gpur_status gpur_apex_read_remote_config(const gpur_apex_config *given, int32_t actor, gpur_apex_config *config)
+{
+    GPUR_TRY(read_config(given, config));
+    GPUR_REQUIRE(actor >= 0 && actor < config->actors,
+                 "actor is %d and actors, of all remote actors, %d; it must be below that", (int)actor,
+                 (int)config->actors);
+    return GPUR_OK;
+}
+
 gpur_status gpur_apex_configure(gpur_apex *apex, const gpur_apex_config *given)
 {
-    GPUR_TRY(gpur_apex_read_config(given, &apex->config));
+    GPUR_TRY(read_config(given, &apex->config));
     GPUR_TRY(gpur_run_require_type(&apex->core.config, "Ape-X"));
     GPUR_TRY(check_learner(apex));
     GPUR_TRY(check_replay(apex));

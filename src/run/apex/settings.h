@@ -9,11 +9,8 @@
 gpur_status gpur_apex_configure(gpur_apex *apex, const gpur_apex_config *given);
 void gpur_apex_free_config(gpur_apex *apex);
 
-/* Reads the settings, and checks those that need nothing else. */
-gpur_status gpur_apex_read_config(const gpur_apex_config *given, gpur_apex_config *config);
-
-/* Refuses a number of a remote actor that is none of config->actors. */
-gpur_status gpur_apex_check_actor(const gpur_apex_config *config, int32_t actor);
+/* Reads the settings for a remote actor. Refuses its number if it is none of config->actors. */
+gpur_status gpur_apex_read_remote_config(const gpur_apex_config *given, int32_t actor, gpur_apex_config *config);
 
 /* The epsilon of actor i of n; of action vectors sigma, the same for all. */
 float gpur_apex_exploration_of(const gpur_apex_config *config, int has_vectors, int32_t i, int32_t n);

@@ -7,7 +7,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -165,25 +164,17 @@ void gpur_shared_read_evaluated(const gpur_shared *shared, void *weights, int64_
     read_words(words_of(buffer_at(shared, EVALUATED)), weights, bytes);
 }
 
-gpur_status gpur_shared_pull(gpur_shared_reader *reader, const gpur_actor_policies *policies, int *is_newer)
+gpur_status gpur_shared_pull(const gpur_shared *shared, const gpur_actor_policies *policies, unsigned char *weights,
+                             int64_t *pulled, int *is_newer)
 {
-    const int64_t bytes = reader->shared->weights_bytes, ours = gpur_actor_policies_bytes(policies);
-    GPUR_REQUIRE(ours == bytes,
+    const int64_t ours = gpur_actor_policies_bytes(policies);
+    GPUR_REQUIRE(ours == shared->weights_bytes,
                  "the weights of this actor's network have %" PRId64 " bytes, and those of the learner's %" PRId64
                  "; the networks must be the same",
-                 ours, bytes);
-    if (!reader->weights)
-        reader->weights = malloc((size_t)bytes);
-    if (!reader->weights)
-        return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for %" PRId64 " bytes of weights", bytes);
-    if (gpur_shared_broadcasts(reader->shared) == reader->pulled)
+                 ours, shared->weights_bytes);
+    if (gpur_shared_broadcasts(shared) == *pulled)
         return GPUR_OK;
-    reader->pulled = gpur_shared_read(reader->shared, reader->weights);
+    *pulled = gpur_shared_read(shared, weights);
     *is_newer = 1;
-    return gpur_actor_policies_set_weights(policies, reader->weights);
-}
-
-void gpur_shared_reader_close(gpur_shared_reader *reader)
-{
-    free(reader->weights);
+    return gpur_actor_policies_set_weights(policies, weights);
 }

@@ -66,14 +66,8 @@ int64_t gpur_shared_broadcasts(const gpur_shared *shared);
 /* Copies the newest weights, of which there must be some, and returns the number of their broadcast: 1, 2, ... */
 int64_t gpur_shared_read(const gpur_shared *shared, void *weights);
 
-/* Takes the newest weights again and again. A zeroed one, with `shared` set, has taken none. */
-typedef struct gpur_shared_reader {
-    const gpur_shared *shared;
-    unsigned char *weights; /* (weights_bytes) */
-    int64_t pulled;         /* the broadcast that was taken last */
-} gpur_shared_reader;
-
-/* Gives policies the newest weights, of which there must be some, if they are newer than those taken before: *is_newer
- * becomes 1. GPUR_INVALID_ARGUMENT: they are of another network. */
-gpur_status gpur_shared_pull(gpur_shared_reader *reader, const gpur_actor_policies *policies, int *is_newer);
-void gpur_shared_reader_close(gpur_shared_reader *reader);
+/* Gives policies the newest weights, of which there must be some, if they are newer than those of broadcast *pulled,
+ * which becomes theirs; *is_newer becomes 1. `weights`: memory for them. GPUR_INVALID_ARGUMENT: they are of another
+ * network. */
+gpur_status gpur_shared_pull(const gpur_shared *shared, const gpur_actor_policies *policies, unsigned char *weights,
+                             int64_t *pulled, int *is_newer);

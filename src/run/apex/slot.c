@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Slots of actors, and tables of slots that are as long as the largest number of an actor. */
-#include "run/apex/slot.h"
+/* Slots of actors, and tables of them. */
+#include "run/apex/handle.h"
 
 #include "replay/view.h"
 
@@ -25,8 +25,29 @@ void gpur_slot_destroy(gpur_slot *slot)
     free(slot);
 }
 
-gpur_status gpur_slot_open_writer(gpur_slot *slot, gpur_replay *replay)
+gpur_status gpur_slot_find(gpur_apex *apex, gpur_slot_origin origin, int32_t actor, gpur_slot **slot)
 {
+    gpur_slot_table *const table = &apex->tables[origin];
+    *slot = table->slots[actor];
+    if (*slot)
+        return GPUR_OK;
+    GPUR_TRY(gpur_slot_create(apex, origin, actor, slot));
+    gpur_mutex_lock(&apex->core.lock);
+    table->slots[actor] = *slot;
+    table->count = (int32_t)gpur_max(table->count, actor + 1);
+    gpur_mutex_unlock(&apex->core.lock);
+    return GPUR_OK;
+}
+
+void gpur_slot_table_close(gpur_slot_table *table)
+{
+    for (int32_t i = 0; i < table->count; i++)
+        gpur_slot_destroy(table->slots[i]);
+}
+
+gpur_status gpur_slot_open_writer(gpur_slot *slot)
+{
+    gpur_replay *const replay = slot->apex->replay;
     gpur_writer_config config;
     if (slot->writer)
         return GPUR_OK;
@@ -47,43 +68,13 @@ void gpur_slot_forget_error(gpur_slot *slot)
     slot->error = NULL;
 }
 
-/* Puts a slot into the table, whose array becomes longer if it must. */
-static gpur_status put(gpur_slot_table *table, gpur_mutex *lock, gpur_slot *slot)
+void gpur_slot_add_event(const gpur_slot *slot, gpur_run_event event)
 {
-    const int32_t count = table->count > slot->actor ? table->count : slot->actor + 1;
-    gpur_slot **const before = table->slots;
-    gpur_slot **const slots = count > table->count ? calloc((size_t)count, sizeof(gpur_slot *)) : before;
-    if (!slots)
-        return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for %d actors", (int)count);
-    gpur_mutex_lock(lock);
-    for (int32_t i = 0; i < table->count; i++)
-        slots[i] = before[i];
-    slots[slot->actor] = slot;
-    table->slots = slots;
-    table->count = count;
-    gpur_mutex_unlock(lock);
-    if (slots != before)
-        free(before);
-    return GPUR_OK;
-}
-
-gpur_status gpur_slot_table_find(gpur_slot_table *table, gpur_mutex *lock, gpur_apex *apex, gpur_slot_origin origin,
-                                 int32_t actor, gpur_slot **slot)
-{
-    *slot = actor < table->count ? table->slots[actor] : NULL;
-    if (*slot)
-        return GPUR_OK;
-    GPUR_TRY(gpur_slot_create(apex, origin, actor, slot));
-    const gpur_status status = put(table, lock, *slot);
-    if (status != GPUR_OK)
-        gpur_slot_destroy(*slot);
-    return status;
-}
-
-void gpur_slot_table_close(gpur_slot_table *table)
-{
-    for (int32_t i = 0; i < table->count; i++)
-        gpur_slot_destroy(table->slots[i]);
-    free(table->slots);
-    *table = (gpur_slot_table){0};
+    gpur_run *const run = &slot->apex->core;
+    event.env_index = slot->actor;
+    event.incarnation = slot->incarnation;
+    event.env_steps = run->stats.env_steps;
+    event.train_steps = run->stats.train_steps;
+    event.epsilon = slot->epsilon;
+    gpur_run_add_event(run, event);
 }

@@ -2,8 +2,8 @@
 /* Slots: the learner's record of the actor of a number, where one incarnation follows another. */
 #pragma once
 
-#include "base/mutex.h"
 #include "gpureplay/apex.h"
+#include "gpureplay/run_handle.h"
 #include "gpureplay/writer.h"
 
 /* Where the actors of a table come from. */
@@ -48,10 +48,10 @@ typedef struct gpur_slot {
     void *transport;    /* what the transport keeps of the incarnation that runs */
 } gpur_slot;
 
-/* Slots by the numbers of their actors. The array is exchanged under the lock of the run; a slot stays where it is. */
+/* Slots by the numbers of their actors. They are put there under the lock of the run. */
 typedef struct gpur_slot_table {
-    gpur_slot **slots; /* (count) NULL: nothing of this actor has come yet */
-    int32_t count;
+    gpur_slot *slots[GPUR_APEX_MAX_ACTORS]; /* NULL: nothing of this actor has come yet */
+    int32_t count;                          /* 1 above the largest number of a slot that is there */
 } gpur_slot_table;
 
 static inline int gpur_slot_evaluates(const gpur_slot *slot)
@@ -62,8 +62,15 @@ static inline int gpur_slot_evaluates(const gpur_slot *slot)
 gpur_status gpur_slot_create(gpur_apex *apex, gpur_slot_origin origin, int32_t actor, gpur_slot **slot);
 void gpur_slot_destroy(gpur_slot *slot); /* NULL does nothing */
 
+/* Finds the slot of an actor in its table, and makes it if it is not there. Of a table one thread at a time. */
+gpur_status gpur_slot_find(gpur_apex *apex, gpur_slot_origin origin, int32_t actor, gpur_slot **slot);
+void gpur_slot_table_close(gpur_slot_table *table);
+
 /* Opens the slot's writer, if it has none. */
-gpur_status gpur_slot_open_writer(gpur_slot *slot, gpur_replay *replay);
+gpur_status gpur_slot_open_writer(gpur_slot *slot);
+
+/* Adds an event of the actor, and sets what all of these have. Under the lock of the run. */
+void gpur_slot_add_event(const gpur_slot *slot, gpur_run_event event);
 
 /* Keeps the text of an error, if the slot has none. */
 void gpur_slot_note_error(gpur_slot *slot, const char *error);
@@ -73,9 +80,3 @@ static inline const char *gpur_slot_error(const gpur_slot *slot)
 {
     return slot->error ? slot->error : "";
 }
-
-/* Finds the slot of an actor, and makes it if it is not there. Takes the lock of the run to exchange the array. One
- * thread at a time. */
-gpur_status gpur_slot_table_find(gpur_slot_table *table, gpur_mutex *lock, gpur_apex *apex, gpur_slot_origin origin,
-                                 int32_t actor, gpur_slot **slot);
-void gpur_slot_table_close(gpur_slot_table *table); /* accepts a zeroed one */

@@ -1,41 +1,26 @@
 /* SPDX-License-Identifier: MIT */
 /* Saves and loads a run: its counters and incarnations. Replay and learner have files of their own beside it. */
 #include "run/apex/state.h"
-#include "run/apex/transport/callbacks.h"
+#include "run/apex/transport/transport.h"
 #include "run/folder.h"
 #include "run/state_file.h"
 
 #include <inttypes.h>
-#include <stdlib.h>
 
 /* What the file has beside the core's. */
 typedef struct apex_state {
     int64_t env_steps, train_steps;
     gpur_apex_counts counts;
     gpur_limiter limiter;
+    int64_t rows;                    /* of gpur_folder_position */
     int64_t own_slots, remote_slots; /* of these arrays */
-    int64_t *incarnations;           /* (own_slots + 1) the next one of each own actor, the last the evaluator's */
-    int64_t *remotes; /* (remote_slots, 2) of actors of the caller: incarnation, number of the next block */
-    int64_t rows;     /* of gpur_folder_position */
+
+    /* (own_slots + 1) the next incarnation of each own actor, the last the evaluator's. (remote_slots, 2) of actors of
+     * the caller: incarnation, number of the next block. */
+    int64_t incarnations[GPUR_APEX_SLOTS], remotes[2 * GPUR_APEX_MAX_ACTORS];
 } apex_state;
 
-static gpur_status alloc_arrays(apex_state *state)
-{
-    state->incarnations = calloc((size_t)state->own_slots + 1, sizeof *state->incarnations);
-    state->remotes = calloc(2 * (size_t)state->remote_slots + 1, sizeof *state->remotes);
-    if (!state->incarnations || !state->remotes)
-        return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for the state of %" PRId64 " actors",
-                         state->own_slots + state->remote_slots);
-    return GPUR_OK;
-}
-
-static void free_arrays(apex_state *state)
-{
-    free(state->incarnations);
-    free(state->remotes);
-}
-
-static void add_arrays(const apex_state *state, gpur_state_table *table)
+static void add_arrays(apex_state *state, gpur_state_table *table)
 {
     gpur_state_add_array(table,
                          (gpur_state_array){"incarnations", GPUR_I64, state->own_slots + 1, 0, state->incarnations, 1});
@@ -52,7 +37,6 @@ static gpur_status set_arrays(void *context, gpur_state_table *table)
         return gpur_fail(GPUR_FILE_ERROR,
                          "the file has %" PRId64 " actors and %" PRId64 " remote actors; there must be 0 to %d of both",
                          state->own_slots, state->remote_slots, GPUR_APEX_MAX_ACTORS);
-    GPUR_TRY(alloc_arrays(state));
     add_arrays(state, table);
     return GPUR_OK;
 }
@@ -98,12 +82,11 @@ static int64_t next_incarnation(const gpur_slot *slot)
 }
 
 /* Under set_lock, so that no slots are added. */
-static gpur_status read_slots(gpur_apex *apex, apex_state *state)
+static void read_slots(gpur_apex *apex, apex_state *state)
 {
     const gpur_slot_table *const own = &apex->tables[GPUR_SLOT_OWN], *const caller = &apex->tables[GPUR_SLOT_CALLER];
     state->own_slots = own->count;
     state->remote_slots = caller->count;
-    GPUR_TRY(alloc_arrays(state));
     gpur_mutex_lock(&apex->core.lock);
     for (int32_t i = 0; i < own->count; i++)
         state->incarnations[i] = next_incarnation(own->slots[i]);
@@ -113,7 +96,6 @@ static gpur_status read_slots(gpur_apex *apex, apex_state *state)
         state->remotes[2 * i + 1] = caller->slots[i]->next_sequence;
     }
     gpur_mutex_unlock(&apex->core.lock);
-    return GPUR_OK;
 }
 
 static gpur_status read_state(gpur_apex *apex, apex_state *state)
@@ -128,29 +110,23 @@ static gpur_status read_state(gpur_apex *apex, apex_state *state)
     gpur_mutex_unlock(&apex->core.lock);
     state->counts.pulled = stats.apex.pulled;
     gpur_mutex_lock(&apex->set_lock);
-    const gpur_status status = read_slots(apex, state);
+    read_slots(apex, state);
     gpur_mutex_unlock(&apex->set_lock);
-    return status;
-}
-
-static gpur_status save(gpur_apex *apex, apex_state *state, const char *folder)
-{
-    gpur_folder_position position;
-    gpur_state_table table = table_of(apex, state);
-    GPUR_TRY(read_state(apex, state));
-    add_arrays(state, &table);
-    GPUR_TRY(gpur_folder_save(folder, apex->learner, &position));
-    table.trained = position.trained, state->rows = position.rows;
-    return gpur_state_write(&table, folder);
+    return GPUR_OK;
 }
 
 gpur_status gpur_apex_save(gpur_run *core, const char *folder)
 {
+    gpur_apex *const apex = gpur_apex_of(core);
     apex_state state = {.env_steps = 0};
+    gpur_folder_position position;
+    gpur_state_table table = table_of(apex, &state);
     GPUR_TRY(gpur_folder_make(folder));
-    const gpur_status status = save(gpur_apex_of(core), &state, folder);
-    free_arrays(&state);
-    return status;
+    GPUR_TRY(read_state(apex, &state));
+    add_arrays(&state, &table);
+    GPUR_TRY(gpur_folder_save(folder, apex->learner, &position));
+    table.trained = position.trained, state.rows = position.rows;
+    return gpur_state_write(&table, folder);
 }
 
 /* Loading. */
@@ -162,7 +138,7 @@ static gpur_status set_own_slots(gpur_apex *apex, const apex_state *state)
     gpur_status status = GPUR_OK;
     gpur_mutex_lock(&apex->set_lock);
     for (int32_t i = 0; i < state->own_slots && status == GPUR_OK; i++) {
-        status = gpur_slot_table_find(&apex->tables[GPUR_SLOT_OWN], &apex->core.lock, apex, GPUR_SLOT_OWN, i, &slot);
+        status = gpur_slot_find(apex, GPUR_SLOT_OWN, i, &slot);
         if (status == GPUR_OK)
             slot->incarnation = state->incarnations[i];
     }
@@ -212,23 +188,16 @@ static gpur_status replace_all(gpur_apex *apex, const apex_state *state, const g
     return GPUR_OK;
 }
 
-static gpur_status load(gpur_apex *apex, apex_state *state, const char *folder, int32_t refill)
-{
-    gpur_state_table table = table_of(apex, state);
-    table.set_arrays = set_arrays, table.context = state;
-    GPUR_TRY(gpur_state_read(&table, folder));
-    GPUR_TRY(gpur_folder_check(folder, &(gpur_folder_position){table.trained, state->rows}, refill));
-    const gpur_status status = replace_all(apex, state, &table, folder, refill);
-    return status == GPUR_OK ? GPUR_OK : gpur_run_fail_loading(&apex->core, status);
-}
-
 gpur_status gpur_apex_load(gpur_run *core, const char *folder, int32_t refill)
 {
     gpur_apex *const apex = gpur_apex_of(core);
     apex_state state = {.env_steps = 0};
+    gpur_state_table table = table_of(apex, &state);
     GPUR_REQUIRE(!apex->has_begun, "the run has received %" PRId64 " steps; load before the first gpur_run_advance",
                  core->stats.env_steps);
-    const gpur_status status = load(apex, &state, folder, refill);
-    free_arrays(&state);
-    return status;
+    table.set_arrays = set_arrays, table.context = &state;
+    GPUR_TRY(gpur_state_read(&table, folder));
+    GPUR_TRY(gpur_folder_check(folder, &(gpur_folder_position){table.trained, state.rows}, refill));
+    const gpur_status status = replace_all(apex, &state, &table, folder, refill);
+    return status == GPUR_OK ? GPUR_OK : gpur_run_fail_loading(core, status);
 }

@@ -6,12 +6,8 @@
 #include "base/clock.h"
 #include "base/thread.h"
 #include "run/apex/evaluation.h"
-#include "run/apex/events.h"
 #include "run/apex/settings.h"
-#include "run/apex/transport/callbacks.h"
-#include "run/apex/transport/folder.h"
-#include "run/apex/transport/process.h"
-#include "run/apex/transport/thread.h"
+#include "run/apex/transport/transport.h"
 
 #include <errno.h>
 #include <math.h>
@@ -46,20 +42,14 @@ struct gpur_supervisor {
     const gpur_transport *own; /* of the run's own actors */
     pthread_t thread;
     int has_thread;
-    int32_t room;        /* of these arrays */
-    order *orders;       /* (room) */
-    struct pollfd *ends; /* (room + 1) first the one by which the supervisor is woken */
-    gpur_slot **senders; /* (room + 1) */
+    order orders[GPUR_APEX_SLOTS];
+    struct pollfd ends[GPUR_APEX_SLOTS + 1]; /* first the one by which the supervisor is woken */
+    gpur_slot *senders[GPUR_APEX_SLOTS + 1];
 };
-
-static gpur_actor_counts *counts_of(const gpur_slot *slot)
-{
-    return gpur_shared_counts(&slot->apex->shared, slot->actor);
-}
 
 static int was_asked(const gpur_slot *slot)
 {
-    return atomic_load(&counts_of(slot)->is_asked);
+    return atomic_load(&gpur_slot_counts(slot)->is_asked);
 }
 
 /* Endings. */
@@ -97,13 +87,19 @@ static void count_losses(gpur_slot *slot)
 {
     char text[GPUR_APEX_ERROR];
     gpur_apex *const apex = slot->apex;
-    const int64_t steps = atomic_load(&counts_of(slot)->steps), blocks = atomic_load(&counts_of(slot)->blocks);
+    const int64_t steps = atomic_load(&gpur_slot_counts(slot)->steps),
+                  blocks = atomic_load(&gpur_slot_counts(slot)->blocks);
     const int64_t lost_blocks = blocks - slot->blocks;
     const int64_t lost_rows = gpur_slot_evaluates(slot) ? 0 : steps - slot->rows;
     apex->counts.lost_blocks += lost_blocks - slot->gaps;
     apex->counts.lost_rows += lost_rows;
     describe_end(slot, text);
-    gpur_apex_add_ended(slot, steps, lost_blocks, lost_rows, was_asked(slot), text);
+    gpur_slot_add_event(slot, (gpur_run_event){.kind = GPUR_RUN_ENDED,
+                                               .length = steps,
+                                               .asked = was_asked(slot),
+                                               .lost_blocks = lost_blocks,
+                                               .lost_rows = lost_rows,
+                                               .error = text});
 }
 
 static void plan_restart(gpur_slot *slot, int was_killed)
@@ -166,7 +162,7 @@ static void give_up_evaluator(gpur_slot *slot)
 static void judge_death(gpur_slot *slot, int was_killed)
 {
     gpur_apex *const apex = slot->apex;
-    const int has_refused = atomic_load(&counts_of(slot)->has_refused);
+    const int has_refused = atomic_load(&gpur_slot_counts(slot)->has_refused);
     apex->evaluation.deaths += gpur_slot_evaluates(slot);
     if (ends_evaluation(slot, was_killed, has_refused))
         give_up_evaluator(slot);
@@ -211,7 +207,7 @@ static void finish(gpur_slot *slot, int was_killed)
 static void reset_slot(gpur_slot *slot)
 {
     const gpur_apex *const apex = slot->apex;
-    gpur_actor_counts *const counts = counts_of(slot);
+    gpur_actor_counts *const counts = gpur_slot_counts(slot);
     slot->blocks = slot->rows = slot->next_sequence = slot->gaps = slot->steps = 0;
     slot->block_rows = gpur_apex_block_rows(&apex->config, apex->actors + apex->config.remote_actors);
     slot->has_sent = slot->has_ended = 0;
@@ -233,7 +229,7 @@ static void start(gpur_slot *slot)
     slot->is_running = 1;
     apex->running += !gpur_slot_evaluates(slot);
     apex->counts.starts++;
-    gpur_apex_add_started(slot);
+    gpur_slot_add_event(slot, (gpur_run_event){.kind = GPUR_RUN_STARTED});
     gpur_mutex_unlock(&apex->core.lock);
     const gpur_status status = apex->supervisor->own->start(slot);
     if (status == GPUR_OK)
@@ -245,25 +241,15 @@ static void start(gpur_slot *slot)
 
 /* Rounds. */
 
-static void ask_to_end(gpur_slot *slot)
+void gpur_supervisor_expect_end(gpur_slot *slot)
 {
     slot->deadline = fmin(slot->deadline, gpur_clock_seconds() + GPUR_APEX_KILL_AFTER_SECONDS);
-    atomic_store(&counts_of(slot)->is_asked, 1);
 }
 
-/* Makes room for the slots of all own actors. Under the lock. */
-static int make_room(gpur_supervisor *s, int32_t count)
+static void ask_to_end(gpur_slot *slot)
 {
-    if (count <= s->room)
-        return 1;
-    order *const orders = realloc(s->orders, (size_t)count * sizeof *orders);
-    s->orders = orders ? orders : s->orders;
-    struct pollfd *const ends = realloc(s->ends, (size_t)(count + 1) * sizeof *ends);
-    s->ends = ends ? ends : s->ends;
-    gpur_slot **const senders = realloc(s->senders, (size_t)(count + 1) * sizeof *senders);
-    s->senders = senders ? senders : s->senders;
-    s->room = orders && ends && senders ? count : s->room;
-    return s->room == count;
+    gpur_supervisor_expect_end(slot);
+    atomic_store(&gpur_slot_counts(slot)->is_asked, 1);
 }
 
 /* Under the lock. */
@@ -286,9 +272,7 @@ static int32_t list_orders(gpur_apex *apex, int *is_over)
     int32_t count = 0, running = 0;
     gpur_mutex_lock(&apex->core.lock);
     const gpur_slot_table *const own = &apex->tables[GPUR_SLOT_OWN];
-    if (!make_room(s, own->count + 1))
-        gpur_run_end(&apex->core, GPUR_OUT_OF_MEMORY, "no memory for more actors");
-    for (int32_t i = 0; i < own->count && count + 1 < s->room; i++)
+    for (int32_t i = 0; i < own->count; i++)
         s->orders[count++] = order_of(own->slots[i], now);
     s->orders[count++] = order_of(apex->evaluator, now);
     for (int32_t i = 0; i < count; i++)
@@ -333,7 +317,7 @@ static int poll_transports(gpur_apex *apex)
 /* Waits for something to happen, and takes what has been sent. */
 static void wait_and_receive(gpur_apex *apex, int32_t count, int milliseconds)
 {
-    const gpur_supervisor *const s = apex->supervisor;
+    gpur_supervisor *const s = apex->supervisor;
     uint64_t wakes;
     nfds_t ends = 1;
     s->ends[0] = (struct pollfd){.fd = apex->wake, .events = POLLIN};
@@ -370,12 +354,18 @@ static void *supervise(void *context)
 
 /* From outside of the supervisor's thread. */
 
+void gpur_supervisor_wake(gpur_apex *apex)
+{
+    const uint64_t one = 1;
+    (void)!write(apex->wake, &one, sizeof one);
+}
+
 static gpur_status open_own_slots(gpur_apex *apex, int32_t actors)
 {
     gpur_slot *slot;
     for (int32_t i = 0; i < actors; i++) {
-        GPUR_TRY(gpur_slot_table_find(&apex->tables[GPUR_SLOT_OWN], &apex->core.lock, apex, GPUR_SLOT_OWN, i, &slot));
-        GPUR_TRY(gpur_slot_open_writer(slot, apex->replay));
+        GPUR_TRY(gpur_slot_find(apex, GPUR_SLOT_OWN, i, &slot));
+        GPUR_TRY(gpur_slot_open_writer(slot));
     }
     return GPUR_OK;
 }
@@ -391,11 +381,11 @@ gpur_status gpur_supervisor_set_actors(gpur_apex *apex, int32_t actors)
             slot->epsilon = gpur_apex_exploration_of(&apex->config, apex->networks.critic != NULL, i, actors);
         slot->is_wanted = i < actors;
         if (!slot->is_wanted) /* at once: the supervisor sees it later, and till then it would act on */
-            atomic_store(&counts_of(slot)->is_asked, 1);
+            atomic_store(&gpur_slot_counts(slot)->is_asked, 1);
     }
     apex->actors = actors;
     gpur_mutex_unlock(&apex->core.lock);
-    gpur_apex_wake(apex);
+    gpur_supervisor_wake(apex);
     return GPUR_OK;
 }
 
@@ -425,7 +415,7 @@ static gpur_status open_transports(gpur_apex *apex)
 gpur_status gpur_supervisor_open(gpur_apex *apex)
 {
     apex->supervisor = calloc(1, sizeof *apex->supervisor);
-    if (!apex->supervisor || !make_room(apex->supervisor, apex->config.actors + 1))
+    if (!apex->supervisor)
         return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for %d actors", (int)apex->config.actors);
     GPUR_TRY(open_evaluator(apex));
     GPUR_TRY(open_transports(apex));
@@ -444,7 +434,7 @@ static void end_thread(gpur_apex *apex)
     apex->is_quitting = 1;
     gpur_mutex_notify_all(&apex->core.lock);
     gpur_mutex_unlock(&apex->core.lock);
-    gpur_apex_wake(apex);
+    gpur_supervisor_wake(apex);
     pthread_join(apex->supervisor->thread, NULL);
 }
 
@@ -463,8 +453,5 @@ void gpur_supervisor_close(gpur_apex *apex)
     gpur_slot_destroy(apex->evaluator);
     if (apex->wake >= 0)
         close(apex->wake);
-    free(s->orders);
-    free(s->ends);
-    free(s->senders);
     free(s);
 }

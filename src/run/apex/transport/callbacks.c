@@ -1,17 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /* The transport by functions of the caller. First the learner's side, then the actor's. */
-#include "run/apex/transport/callbacks.h"
+#include "run/apex/transport/transport.h"
 
 #include "base/clock.h"
 #include "base/sized.h"
 #include "replay/view.h"
-#include "run/apex/events.h"
 #include "run/apex/intake.h"
 #include "run/apex/settings.h"
 
 #include <inttypes.h>
 #include <math.h>
-#include <stdlib.h>
 
 /* The learner's side. */
 
@@ -25,8 +23,7 @@ static gpur_status open_slots(gpur_apex *apex)
     const int32_t count = apex->config.remote_actors;
     gpur_slot *slot = NULL;
     for (int32_t i = 0; i < count; i++) {
-        GPUR_TRY(
-            gpur_slot_table_find(&apex->tables[GPUR_SLOT_CALLER], &apex->core.lock, apex, GPUR_SLOT_CALLER, i, &slot));
+        GPUR_TRY(gpur_slot_find(apex, GPUR_SLOT_CALLER, i, &slot));
         slot->epsilon = gpur_apex_exploration_of(&apex->config, apex->networks.critic != NULL, i, count);
     }
     return GPUR_OK;
@@ -94,15 +91,11 @@ static gpur_status check_header(const gpur_slot *slot, const gpur_block_header *
 /* Takes a block whose header has been read. */
 static gpur_status take_block(gpur_slot *slot, const void *bytes, const gpur_block_header *header)
 {
-    gpur_intake_block block = {0};
-    gpur_status status = check_header(slot, header);
-    if (status != GPUR_OK) {
-        gpur_intake_count_refused(slot->apex);
-        return status;
-    }
-    status = gpur_intake_open_remote(slot, bytes, header, &block);
+    gpur_intake_block block;
+    GPUR_TRY(gpur_intake_judge(slot->apex, check_header(slot, header)));
+    gpur_status status = gpur_intake_open_remote(slot, bytes, header, &block);
     if (status == GPUR_OK)
-        status = gpur_intake_insert(&block);
+        status = gpur_intake_insert(&block, GPUR_INTAKE_WAITS);
     gpur_intake_close(&block);
     return status;
 }
@@ -118,15 +111,11 @@ static gpur_status receive_block(gpur_apex *apex, const void *block, int64_t byt
 {
     gpur_block_header header;
     gpur_slot *slot = NULL;
-    gpur_status status = read_header(apex, block, bytes, &header, &slot);
-    if (status != GPUR_OK) {
-        gpur_intake_count_refused(apex);
-        return status;
-    }
+    GPUR_TRY(gpur_intake_judge(apex, read_header(apex, block, bytes, &header, &slot)));
     gpur_mutex_lock(&apex->core.lock);
     take_turn(slot);
     gpur_mutex_unlock(&apex->core.lock);
-    status = take_block(slot, block, &header);
+    const gpur_status status = take_block(slot, block, &header);
     end_turn(slot);
     return status;
 }
@@ -187,7 +176,7 @@ gpur_status gpur_apex_receive_episode(gpur_run *run, int32_t actor, int64_t leng
                  "episode_return is %g; it must be a finite number", episode_return);
     const gpur_actor_episode episode = {.episode_return = episode_return, .length = length};
     gpur_mutex_lock(&apex->core.lock);
-    gpur_apex_add_episode(slot, &episode);
+    gpur_intake_add_episode(slot, &episode);
     slot->heard = gpur_clock_seconds();
     gpur_mutex_unlock(&apex->core.lock);
     return GPUR_OK;
@@ -217,10 +206,8 @@ gpur_status gpur_apex_get_weights(gpur_run *run, void *weights, int64_t bytes, i
 
 typedef struct callback_actor {
     gpur_apex_transport given;
-    gpur_actor_settings settings;
     gpur_actor_resources resources;
     gpur_actor_counts counts;
-    unsigned char *weights; /* those taken last, as bytes */
     int has_weights;
 } callback_actor;
 
@@ -243,20 +230,15 @@ static gpur_status give_episode(void *context, const gpur_actor_episode *episode
     return status_of(b->given.take_episode(b->given.user, episode->length, episode->episode_return));
 }
 
-static gpur_status pull(void *context, const gpur_actor_policies *policies, int *is_newer)
+static gpur_status pull(void *context, const gpur_actor_policies *policies, unsigned char *weights, int *is_newer)
 {
     callback_actor *const b = context;
-    const int64_t bytes = gpur_actor_policies_bytes(policies);
     int32_t is_new = 0;
-    if (!b->weights)
-        b->weights = malloc((size_t)bytes);
-    if (!b->weights)
-        return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for %" PRId64 " bytes of weights", bytes);
-    GPUR_TRY(status_of(b->given.copy_weights(b->given.user, b->weights, bytes, &is_new)));
+    GPUR_TRY(status_of(b->given.copy_weights(b->given.user, weights, gpur_actor_policies_bytes(policies), &is_new)));
     GPUR_REQUIRE(is_new || b->has_weights, "copy_weights gave no weights before the first step; its first call must");
     b->has_weights = 1;
     *is_newer = is_new != 0;
-    return is_new ? gpur_actor_policies_set_weights(policies, b->weights) : GPUR_OK;
+    return is_new ? gpur_actor_policies_set_weights(policies, weights) : GPUR_OK;
 }
 
 static gpur_status read_transport(const gpur_apex_transport *given, callback_actor *b)
@@ -267,29 +249,18 @@ static gpur_status read_transport(const gpur_apex_transport *given, callback_act
     return GPUR_OK;
 }
 
-static gpur_status act(callback_actor *b, gpur_actor_context *context, const gpur_replay_config *replay,
-                       int32_t threads)
+static gpur_status act(callback_actor *b, const gpur_apex_config *given, int32_t actor, int64_t incarnation)
 {
     const gpur_actor_transport transport = {b, give_block, give_episode, pull, NULL, NULL};
-    GPUR_TRY(gpur_actor_resources_open(&b->resources, context, replay, threads));
-    context->counts = &b->counts;
-    return gpur_actor_run(context, &b->settings, &transport);
-}
-
-static gpur_status check_and_act(const gpur_run_config *given, const gpur_apex_config *config, int32_t actor,
-                                 int64_t incarnation, callback_actor *b, const gpur_apex_networks *networks,
-                                 const gpur_replay_config *replay, int32_t threads)
-{
-    gpur_actor_context context = {.type = NULL};
-    gpur_run_config run;
-    gpur_apex_config c;
-    GPUR_TRY(gpur_actor_read_run(given, &run, &context));
-    GPUR_TRY(gpur_actor_check(&context, networks, replay, threads));
-    GPUR_TRY(gpur_apex_read_config(config, &c));
-    GPUR_TRY(gpur_apex_check_actor(&c, actor));
+    gpur_actor_context *const context = &b->resources.context;
+    gpur_apex_config config;
+    GPUR_TRY(gpur_apex_read_remote_config(given, actor, &config));
     GPUR_REQUIRE(incarnation >= 0, "incarnation is %" PRId64 "; it must be 0 or more", incarnation);
-    b->settings = gpur_apex_actor_settings(&run, &c, context.networks.critic != NULL, actor, incarnation);
-    return act(b, &context, replay, threads);
+    const gpur_actor_settings settings =
+        gpur_apex_actor_settings(&b->resources.run, &config, context->networks.critic != NULL, actor, incarnation);
+    GPUR_TRY(gpur_actor_resources_open(&b->resources));
+    context->counts = &b->counts;
+    return gpur_actor_run(context, &settings, &transport);
 }
 
 gpur_status gpur_apex_act(const gpur_run_config *run, const gpur_apex_config *config, int32_t actor,
@@ -298,8 +269,9 @@ gpur_status gpur_apex_act(const gpur_run_config *run, const gpur_apex_config *co
 {
     callback_actor b = {.has_weights = 0};
     GPUR_TRY(read_transport(transport, &b));
-    const gpur_status status = check_and_act(run, config, actor, incarnation, &b, networks, replay, threads);
+    gpur_status status = gpur_actor_resources_read(&b.resources, run, replay, networks, threads);
+    if (status == GPUR_OK)
+        status = act(&b, config, actor, incarnation);
     gpur_actor_resources_close(&b.resources);
-    free(b.weights);
     return status;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The transport through a folder [Parr, Dilipkumar & Liu 2017: files of gameplay, a model every 15 files, and bad files
  * are skipped]. First the names, then the learner's side, then the actor's. */
-#include "run/apex/transport/folder.h"
+#include "run/apex/transport/transport.h"
 
 #include "base/clock.h"
 #include "device/device.h"
@@ -9,6 +9,7 @@
 #include "file/file_reader.h"
 #include "run/apex/intake.h"
 #include "run/apex/settings.h"
+#include "run/folder.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -31,7 +32,15 @@ enum {
 static const double LOOK_SECONDS = 0.05; /* between two looks of the learner, if the first found no block */
 static const struct timespec ACTOR_WAIT = {.tv_nsec = 10 * 1000 * 1000}; /* between two looks of an actor */
 
-gpur_status gpur_apex_paths_open(const char *folder, gpur_apex_paths *paths)
+/* The names in the folder. */
+typedef struct folder_paths {
+    char blocks[GPUR_FOLDER_PATH]; /* the folder of blocks */
+    char model[GPUR_FOLDER_PATH];  /* the file of weights */
+    char critic[GPUR_FOLDER_PATH]; /* that of a DPG's critic, which is written before */
+} folder_paths;
+
+/* Makes the folder and that of blocks, as far as they are not there, and finds the names. */
+static gpur_status open_paths(const char *folder, folder_paths *paths)
 {
     GPUR_TRY(gpur_folder_path(folder, "blocks", paths->blocks));
     GPUR_TRY(gpur_folder_path(folder, "model.safetensors", paths->model));
@@ -40,7 +49,7 @@ gpur_status gpur_apex_paths_open(const char *folder, gpur_apex_paths *paths)
     return gpur_folder_make(paths->blocks);
 }
 
-int gpur_apex_name_ends(const char *name, const char *end)
+static int name_ends(const char *name, const char *end)
 {
     const size_t length = strlen(name), least = strlen(end);
     return length >= least && strcmp(name + length - least, end) == 0;
@@ -49,7 +58,7 @@ int gpur_apex_name_ends(const char *name, const char *end)
 /* The learner's side. */
 
 struct gpur_folder_side {
-    gpur_apex_paths paths;
+    folder_paths paths;
     unsigned char *bytes;        /* (max_message) the file that is being taken */
     char path[GPUR_FOLDER_PATH]; /* its name */
     gpur_intake_block block;     /* its block */
@@ -131,7 +140,7 @@ static void close_block(gpur_folder_side *f)
 static gpur_status insert_block(gpur_apex *apex)
 {
     gpur_folder_side *const f = apex->folder;
-    const gpur_status status = gpur_intake_try_insert(&f->block);
+    const gpur_status status = gpur_intake_insert(&f->block, GPUR_INTAKE_TRIES);
     const int is_new = f->block.is_new;
     if (status == GPUR_WOULD_BLOCK)
         return status;
@@ -154,11 +163,8 @@ static gpur_status open_file(gpur_apex *apex)
     gpur_status status = read_block(apex, f->path, &bytes);
     if (status == GPUR_OK)
         status = read_header(apex, bytes, &header);
-    if (gpur_intake_is_refusal(status))
-        gpur_intake_count_refused(apex);
-    GPUR_TRY(status);
-    GPUR_TRY(gpur_slot_table_find(&apex->tables[GPUR_SLOT_FOLDER], &apex->core.lock, apex, GPUR_SLOT_FOLDER,
-                                  (int32_t)header.actor, &slot));
+    GPUR_TRY(gpur_intake_judge(apex, status));
+    GPUR_TRY(gpur_slot_find(apex, GPUR_SLOT_FOLDER, (int32_t)header.actor, &slot));
     f->has_block = 1;
     return gpur_intake_open_remote(slot, f->bytes, &header, &f->block);
 }
@@ -191,9 +197,9 @@ static gpur_status look_at(gpur_apex *apex, const char *name)
 {
     gpur_folder_side *const f = apex->folder;
     GPUR_TRY(gpur_folder_path(f->paths.blocks, name, f->path));
-    if (gpur_apex_name_ends(name, ".block"))
+    if (name_ends(name, ".block"))
         return take_file(apex);
-    if (gpur_apex_name_ends(name, ".part"))
+    if (name_ends(name, ".part"))
         delete_if_abandoned(f->path);
     return GPUR_OK;
 }
@@ -266,7 +272,7 @@ static gpur_status open_folder(gpur_apex *apex)
         f->bytes = malloc((size_t)apex->max_message);
     if (!f || !f->bytes)
         return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for a folder of blocks");
-    GPUR_TRY(gpur_apex_paths_open(apex->folder_name, &f->paths));
+    GPUR_TRY(open_paths(apex->folder_name, &f->paths));
     return lock_folder(f, apex->folder_name);
 }
 
@@ -293,7 +299,7 @@ const gpur_transport gpur_folder_transport = {
 /* The actor's side. */
 
 typedef struct folder_actor {
-    gpur_apex_paths paths;
+    folder_paths paths;
     gpur_actor_resources resources;
     gpur_actor_settings settings;
     gpur_actor_counts counts;
@@ -328,7 +334,7 @@ static gpur_status count_waiting(const folder_actor *w, int *count)
     const int length = snprintf(begin, sizeof begin, "%04d-", (int)w->settings.actor);
     *count = 0;
     for (const struct dirent *e = readdir(entries); e; e = readdir(entries))
-        *count += strncmp(e->d_name, begin, (size_t)length) == 0 && gpur_apex_name_ends(e->d_name, ".block");
+        *count += strncmp(e->d_name, begin, (size_t)length) == 0 && name_ends(e->d_name, ".block");
     closedir(entries);
     return GPUR_OK;
 }
@@ -398,9 +404,10 @@ static gpur_status load(const folder_actor *w, const gpur_actor_policies *polici
 }
 
 /* Waits for the first weights. A later file that cannot be read is passed over, as the next one may be better. */
-static gpur_status pull(void *context, const gpur_actor_policies *policies, int *is_newer)
+static gpur_status pull(void *context, const gpur_actor_policies *policies, unsigned char *weights, int *is_newer)
 {
     folder_actor *const w = context;
+    (void)weights; /* they are read by the policies themselves */
     const int has_weights = w->model.st_ino != 0;
     struct stat there;
     while (stat(w->paths.model, &there) != 0) {
@@ -428,34 +435,19 @@ static int64_t microseconds(void)
 }
 
 /* Nobody counts the starts of a remote actor, so its incarnation is the time of this one. */
-static gpur_status read_settings(const gpur_run_config *run, const gpur_apex_config *given, int32_t actor,
-                                 folder_actor *w, const gpur_actor_context *context)
-{
-    gpur_apex_config c;
-    GPUR_TRY(gpur_apex_read_config(given, &c));
-    GPUR_REQUIRE(c.folder, "folder is NULL; a remote actor must have one");
-    GPUR_TRY(gpur_apex_check_actor(&c, actor));
-    w->settings = gpur_apex_actor_settings(run, &c, context->networks.critic != NULL, actor, microseconds());
-    return gpur_apex_paths_open(c.folder, &w->paths);
-}
-
-static gpur_status work(folder_actor *w, gpur_actor_context *context, const gpur_replay_config *replay, int32_t threads)
+static gpur_status act(folder_actor *w, const gpur_apex_config *given, int32_t actor)
 {
     const gpur_actor_transport transport = {w, leave_block, pass_over_episode, pull, NULL, NULL};
-    GPUR_TRY(gpur_actor_resources_open(&w->resources, context, replay, threads));
+    gpur_actor_context *const context = &w->resources.context;
+    gpur_apex_config config;
+    GPUR_TRY(gpur_apex_read_remote_config(given, actor, &config));
+    GPUR_REQUIRE(config.folder, "folder is NULL; a remote actor must have one");
+    w->settings =
+        gpur_apex_actor_settings(&w->resources.run, &config, context->networks.critic != NULL, actor, microseconds());
+    GPUR_TRY(open_paths(config.folder, &w->paths));
+    GPUR_TRY(gpur_actor_resources_open(&w->resources));
     context->counts = &w->counts;
     return gpur_actor_run(context, &w->settings, &transport);
-}
-
-static gpur_status check_and_work(const gpur_run_config *given, const gpur_apex_config *config, int32_t actor,
-                                  folder_actor *w, gpur_actor_context *context, const gpur_apex_networks *networks,
-                                  const gpur_replay_config *replay, int32_t threads)
-{
-    gpur_run_config run;
-    GPUR_TRY(gpur_actor_read_run(given, &run, context));
-    GPUR_TRY(gpur_actor_check(context, networks, replay, threads));
-    GPUR_TRY(read_settings(&run, config, actor, w, context));
-    return work(w, context, replay, threads);
 }
 
 gpur_status gpur_apex_work(const gpur_run_config *run, const gpur_apex_config *config, int32_t actor,
@@ -463,8 +455,9 @@ gpur_status gpur_apex_work(const gpur_run_config *run, const gpur_apex_config *c
                            int (*stop)(void *user), void *user)
 {
     folder_actor w = {.stop = stop, .user = user};
-    gpur_actor_context context = {.type = NULL};
-    const gpur_status status = check_and_work(run, config, actor, &w, &context, networks, replay, threads);
+    gpur_status status = gpur_actor_resources_read(&w.resources, run, replay, networks, threads);
+    if (status == GPUR_OK)
+        status = act(&w, config, actor);
     gpur_actor_resources_close(&w.resources);
     return status == GPUR_INTERRUPTED ? GPUR_OK : status;
 }

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* The transport of actors in processes: messages over a pair of sockets, and weights in shared memory. */
-#include "run/apex/transport/process.h"
+#include "run/apex/transport/transport.h"
 
 #include "base/clock.h"
 #include "run/apex/evaluation.h"
 #include "run/apex/intake.h"
 #include "run/apex/settings.h"
+#include "run/apex/supervisor.h"
 #include "run/apex/transport/connection.h"
 
 #include <errno.h>
@@ -168,7 +169,7 @@ static gpur_status take_block(gpur_slot *slot, actor_process *p)
         status = gpur_intake_open(slot, p->inbox.data, head->bytes, head->steps, &p->block);
     p->has_block = 1;
     if (status == GPUR_OK)
-        status = gpur_intake_try_insert(&p->block);
+        status = gpur_intake_insert(&p->block, GPUR_INTAKE_TRIES);
     if (status == GPUR_WOULD_BLOCK)
         return status;
     gpur_intake_close(&p->block);
@@ -184,7 +185,7 @@ static gpur_status take_episode(gpur_slot *slot, const actor_process *p)
     GPUR_REQUIRE(p->inbox.head.bytes == (int64_t)sizeof episode, "an episode has %" PRId64 " bytes; it must have %zu",
                  p->inbox.head.bytes, sizeof episode);
     memcpy(&episode, p->inbox.data, sizeof episode);
-    return gpur_intake_try_episode(slot, &episode, p->inbox.head.steps);
+    return gpur_intake_take_episode(slot, &episode, p->inbox.head.steps, GPUR_INTAKE_TRIES);
 }
 
 static gpur_status take_evaluation(gpur_slot *slot, const actor_process *p)
@@ -237,11 +238,6 @@ static void judge_message(gpur_slot *slot, actor_process *p, gpur_status status)
         gpur_run_fail(&slot->apex->core, status);
 }
 
-static void set_deadline(gpur_slot *slot)
-{
-    slot->deadline = fmin(slot->deadline, gpur_clock_seconds() + GPUR_APEX_KILL_AFTER_SECONDS);
-}
-
 /* Reads the next message; returns 1 if it is there. */
 static int read_message(gpur_slot *slot, actor_process *p)
 {
@@ -249,7 +245,7 @@ static int read_message(gpur_slot *slot, actor_process *p)
         p->has_message ? GPUR_INBOX_MESSAGE : gpur_inbox_read(&p->inbox, slot->apex->max_message);
     if (state == GPUR_INBOX_CLOSED) {
         gpur_inbox_close(&p->inbox);
-        set_deadline(slot);
+        gpur_supervisor_expect_end(slot);
     } else if (state == GPUR_INBOX_DAMAGED) {
         drop(slot, p, GPUR_FILE_ERROR);
     }
@@ -313,7 +309,7 @@ static int reap(gpur_slot *slot, actor_process *p)
 static void note_exit(gpur_slot *slot, const actor_process *p)
 {
     char error[GPUR_APEX_ERROR];
-    const int was_asked = atomic_load(&gpur_shared_counts(&slot->apex->shared, slot->actor)->is_asked);
+    const int was_asked = atomic_load(&gpur_slot_counts(slot)->is_asked);
     if (p->is_lost)
         snprintf(error, sizeof error, "its process is gone");
     else if (WIFSIGNALED(p->exit))
@@ -359,7 +355,7 @@ typedef struct served_actor {
     int waits;     /* 1: for the answer to each block */
     int32_t actor; /* -1: not known yet */
     gpur_shared shared;
-    gpur_shared_reader reader;
+    int64_t pulled; /* the broadcast whose weights it has */
     gpur_actor_resources resources;
 } served_actor;
 
@@ -381,12 +377,12 @@ static int is_gone(void *context)
     return gpur_connection_is_gone(((const served_actor *)context)->connection);
 }
 
-static gpur_status pull(void *context, const gpur_actor_policies *policies, int *is_newer)
+static gpur_status pull(void *context, const gpur_actor_policies *policies, unsigned char *weights, int *is_newer)
 {
     served_actor *const s = context;
     if (is_gone(s))
         return gpur_fail(GPUR_INTERRUPTED, "the learner is gone");
-    return gpur_shared_pull(&s->reader, policies, is_newer);
+    return gpur_shared_pull(&s->shared, policies, weights, &s->pulled, is_newer);
 }
 
 static gpur_status send_evaluation(void *context, const gpur_actor_evaluation *evaluation)
@@ -395,26 +391,14 @@ static gpur_status send_evaluation(void *context, const gpur_actor_evaluation *e
                                 sizeof *evaluation);
 }
 
-static gpur_status open_resources(served_actor *s, gpur_actor_context *context, const gpur_replay_config *replay,
-                                  int32_t threads, uint64_t format)
-{
-    GPUR_TRY(gpur_actor_resources_open(&s->resources, context, replay, threads));
-    const uint64_t ours = gpur_block_format_hash(s->resources.format);
-    GPUR_REQUIRE(ours == format,
-                 "the format of this actor's blocks has the hash %016" PRIx64 ", and the learner's %016" PRIx64
-                 "; the settings of the replay must be the same",
-                 ours, format);
-    return GPUR_OK;
-}
-
-static gpur_status act(served_actor *s, const gpur_hello *hello, gpur_actor_context *context)
+static gpur_status act(served_actor *s, const gpur_actor_settings *settings)
 {
     const gpur_actor_transport transport = {s, send_block, send_episode, pull, send_evaluation, is_gone};
-    s->reader.shared = &s->shared;
-    s->waits = hello->settings.waits;
-    context->counts = gpur_shared_counts(&s->shared, hello->settings.actor);
+    gpur_actor_context *const context = &s->resources.context;
+    s->waits = settings->waits;
+    context->counts = gpur_shared_counts(&s->shared, settings->actor);
     context->shared = &s->shared;
-    GPUR_TRY(gpur_actor_run(context, &hello->settings, &transport));
+    GPUR_TRY(gpur_actor_run(context, settings, &transport));
     return gpur_connection_send(s->connection, GPUR_MESSAGE_END, atomic_load(&context->counts->steps), NULL, 0);
 }
 
@@ -430,8 +414,7 @@ static gpur_status check_hello(const gpur_hello *hello)
     return GPUR_OK;
 }
 
-static gpur_status serve(served_actor *s, gpur_actor_context *context, const gpur_replay_config *replay,
-                         int32_t threads)
+static gpur_status serve(served_actor *s)
 {
     gpur_hello hello;
     int shared = -1;
@@ -442,8 +425,13 @@ static gpur_status serve(served_actor *s, gpur_actor_context *context, const gpu
     s->shared.fd = -1;
     s->actor = hello.settings.actor;
     GPUR_TRY(gpur_shared_map(&s->shared, shared, hello.weights_bytes));
-    GPUR_TRY(open_resources(s, context, replay, threads, hello.format));
-    return act(s, &hello, context);
+    GPUR_TRY(gpur_actor_resources_open(&s->resources));
+    const uint64_t ours = gpur_block_format_hash(s->resources.format);
+    GPUR_REQUIRE(ours == hello.format,
+                 "the format of this actor's blocks has the hash %016" PRIx64 ", and the learner's %016" PRIx64
+                 "; the settings of the replay must be the same",
+                 ours, hello.format);
+    return act(s, &hello.settings);
 }
 
 /* The learner reports why an actor ends, too, and which one. The caller's message has its number, if it is known. */
@@ -461,10 +449,8 @@ static void send_error(const served_actor *s, gpur_status status)
         (void)gpur_fail(status, "%s", error);
 }
 
-static gpur_status check(int32_t connection, gpur_actor_context *context, const gpur_apex_networks *networks,
-                         const gpur_replay_config *replay, int32_t threads)
+static gpur_status check_connection(int32_t connection)
 {
-    GPUR_TRY(gpur_actor_check(context, networks, replay, threads));
     GPUR_REQUIRE(fcntl(connection, F_SETFD, FD_CLOEXEC) == 0, "descriptor %d is no connection to a learner: %s",
                  (int)connection, strerror(errno));
     return GPUR_OK;
@@ -473,18 +459,15 @@ static gpur_status check(int32_t connection, gpur_actor_context *context, const 
 gpur_status gpur_apex_serve(int32_t connection, const gpur_run_config *run, const gpur_replay_config *replay,
                             const gpur_apex_networks *networks, int32_t threads)
 {
-    gpur_actor_context context = {.type = NULL};
     served_actor s = {.connection = connection, .actor = -1, .shared.fd = -1};
-    gpur_run_config common;
-    gpur_status status = gpur_actor_read_run(run, &common, &context);
+    gpur_status status = gpur_actor_resources_read(&s.resources, run, replay, networks, threads);
     if (status == GPUR_OK)
-        status = check(connection, &context, networks, replay, threads);
+        status = check_connection(connection);
     if (status == GPUR_OK)
-        status = serve(&s, &context, replay, threads);
+        status = serve(&s);
     if (status != GPUR_OK && status != GPUR_INTERRUPTED)
         send_error(&s, status);
     gpur_actor_resources_close(&s.resources);
-    gpur_shared_reader_close(&s.reader);
     gpur_shared_close(&s.shared);
     close(connection);
     return status;

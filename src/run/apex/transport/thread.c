@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* The transport of actors in threads: a block is a call of the intake, and weights are in memory of the run. */
-#include "run/apex/transport/thread.h"
+#include "run/apex/transport/transport.h"
 
 #include "base/thread.h"
 #include "replay/view.h"
 #include "run/apex/evaluation.h"
 #include "run/apex/intake.h"
 #include "run/apex/settings.h"
+#include "run/apex/supervisor.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +15,7 @@
 typedef struct actor_thread {
     gpur_slot *slot;
     gpur_actor_settings settings;
-    gpur_shared_reader reader;
+    int64_t pulled; /* the broadcast whose weights it has */
     pthread_t thread;
     gpur_status status; /* of the actor, with its error; NULL: none */
     char *error;
@@ -26,19 +27,20 @@ static gpur_status take_block(void *context, const void *bytes, int64_t count, i
     gpur_intake_block block;
     gpur_status status = gpur_intake_open(((const actor_thread *)context)->slot, bytes, count, steps, &block);
     if (status == GPUR_OK)
-        status = gpur_intake_insert(&block);
+        status = gpur_intake_insert(&block, GPUR_INTAKE_WAITS);
     gpur_intake_close(&block);
     return status;
 }
 
 static gpur_status take_episode(void *context, const gpur_actor_episode *episode, int64_t steps)
 {
-    return gpur_intake_take_episode(((const actor_thread *)context)->slot, episode, steps);
+    return gpur_intake_take_episode(((const actor_thread *)context)->slot, episode, steps, GPUR_INTAKE_WAITS);
 }
 
-static gpur_status pull(void *context, const gpur_actor_policies *policies, int *is_newer)
+static gpur_status pull(void *context, const gpur_actor_policies *policies, unsigned char *weights, int *is_newer)
 {
-    return gpur_shared_pull(&((actor_thread *)context)->reader, policies, is_newer);
+    actor_thread *const t = context;
+    return gpur_shared_pull(&t->slot->apex->shared, policies, weights, &t->pulled, is_newer);
 }
 
 static gpur_status take_evaluation(void *context, const gpur_actor_evaluation *evaluation)
@@ -67,14 +69,13 @@ static void *run(void *context)
 {
     actor_thread *const t = context;
     gpur_apex *const apex = t->slot->apex;
-    gpur_actor_counts *const counts = gpur_shared_counts(&apex->shared, t->slot->actor);
+    gpur_actor_counts *const counts = gpur_slot_counts(t->slot);
     t->status = act(t, counts);
-    gpur_shared_reader_close(&t->reader);
     if (t->status != GPUR_OK && t->status != GPUR_INTERRUPTED)
         t->error = strdup(gpur_last_error());
     gpur_intake_take_end(t->slot, atomic_load(&counts->steps));
     atomic_store(&t->has_returned, 1);
-    gpur_apex_wake(apex);
+    gpur_supervisor_wake(apex);
     return NULL;
 }
 
@@ -85,7 +86,6 @@ static gpur_status start(gpur_slot *slot)
         return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for an actor");
     t->slot = slot;
     t->settings = gpur_apex_slot_settings(slot);
-    t->reader.shared = &slot->apex->shared;
     const gpur_status status = gpur_thread_start(&t->thread, run, t, "an actor");
     if (status == GPUR_OK)
         slot->transport = t;
@@ -117,10 +117,7 @@ static int is_used(const gpur_apex *apex)
 /* Actors in threads share a device whose calls are the work of the calling thread alone. */
 static gpur_status open_device(gpur_apex *apex)
 {
-    gpur_device_config config;
-    GPUR_TRY(gpur_device_config_init(&config, sizeof config));
-    config.threads = 1;
-    return gpur_device_open("cpu", &config, &apex->device);
+    return gpur_actor_open_device(1, &apex->device);
 }
 
 static void close_device(gpur_apex *apex)

@@ -28,3 +28,11 @@ typedef struct gpur_transport {
      * bring it. */
     int (*poll)(gpur_apex *apex);
 } gpur_transport;
+
+/* Threads and processes that the run starts, and remote actors of a folder or of the caller. The actor's side of the
+ * last three is gpur_apex_serve, gpur_apex_work and gpur_apex_act. */
+extern const gpur_transport gpur_thread_transport, gpur_process_transport, gpur_folder_transport,
+    gpur_callbacks_transport;
+
+/* Waits until no call of the caller takes anything. Under the lock. */
+void gpur_callbacks_wait(gpur_apex *apex);
