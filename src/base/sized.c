@@ -48,6 +48,7 @@ gpur_status gpur_sized_read(void *defaults, uint64_t known, const void *given, c
         size = known;
     }
     memcpy(defaults, given, size);
+    memcpy(defaults, &known, sizeof known);
     return GPUR_OK;
 }
 

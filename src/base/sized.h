@@ -9,7 +9,8 @@
  * ever had, and changes nothing then. */
 gpur_status gpur_sized_init(void *given, uint64_t size, const void *defaults, uint64_t known, const char *type);
 
-/* Copies the caller's struct over `defaults`, which is `known` bytes long. Refuses sizes that no version ever had. */
+/* Copies the caller's struct over `defaults`, which is `known` bytes long, and gets that size. Refuses sizes that no
+ * version ever had. */
 gpur_status gpur_sized_read(void *defaults, uint64_t known, const void *given, const char *type);
 
 /* Refuses NULL and sizes that no version ever had. For calls that change something before they write the struct. */

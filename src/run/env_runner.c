@@ -3,13 +3,20 @@
 #include "run/env_runner.h"
 
 #include "replay/finite.h"
-#include "run/spaces.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 /* Observations. */
+
+int32_t gpur_shape_dims(const int32_t *shape)
+{
+    int32_t dims = 0;
+    while (dims < GPUR_MAX_DIMS && shape[dims] > 0)
+        dims++;
+    return dims;
+}
 
 /* Writes a frame into place `at` of a stack. */
 static void put(const gpur_obs_shape *shape, unsigned char *obs, int32_t at, const unsigned char *frame)

@@ -18,6 +18,9 @@ typedef struct gpur_obs_shape {
     int32_t pads_repeat;  /* 1: GPUR_PAD_REPEAT; 0: zeros */
 } gpur_obs_shape;
 
+/* How many axes a shape has; 0 stands after the last one. */
+int32_t gpur_shape_dims(const int32_t *shape);
+
 static inline int64_t gpur_obs_bytes(const gpur_obs_shape *shape)
 {
     return shape->stack * shape->frame_bytes;

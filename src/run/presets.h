@@ -1,9 +1,49 @@
 /* SPDX-License-Identifier: MIT */
-/* The names of all presets. A preset is a row of this table, and a row of the table of its system that sets it. */
+/* What the presets of all systems share: their names, the environment that one is for, and settings that several have.
+ * A preset is a row of the table of names, and a row of the table of its system that sets it. */
 #pragma once
 
 #include "base/status.h"
+#include "gpureplay/env.h"
+#include "gpureplay/network.h"
 #include "gpureplay/run_handle.h"
+
+/* The fields that every system has: obs, action, reward, next_obs, terminated, truncated. */
+enum { GPUR_PRESET_FIELDS = 6 };
+
+/* A preset that is being set, for an environment. */
+typedef struct gpur_preset {
+    const char *name, *env_name;
+    gpur_run_config run; /* a copy of the caller's */
+    gpur_env_info info;
+    int32_t dims;     /* axes of an observation */
+    int32_t is_frame; /* 1: it is one image without channels, of which the network sees a stack */
+} gpur_preset;
 
 /* Refuses a name, and says which ones a system, or the systems `first` to `last`, have: GPUR_PRESET_*. */
 gpur_status gpur_preset_refuse(const char *name, int32_t first, int32_t last);
+
+/* Reads the settings of the run, and asks an environment of these for its spaces. */
+gpur_status gpur_preset_open(gpur_preset *preset, const char *name, const gpur_run_config *run);
+
+/* Refuses environments without discrete actions, and observations that are neither float32 nor uint8. */
+gpur_status gpur_preset_check_env(const gpur_preset *preset);
+
+/* Refuses observations that are not frames of 84 x 84 bytes, for a preset that has a relative for others. */
+gpur_status gpur_preset_check_frames(const gpur_preset *preset);
+
+/* The field of an observation: a frame gets the axis of its stack in front. */
+gpur_field gpur_preset_obs_field(const gpur_preset *preset, const char *name);
+
+/* Sets the first GPUR_PRESET_FIELDS fields, and of the replay the fields, layout and stack. */
+void gpur_preset_set_layout(const gpur_preset *preset, gpur_field *fields, gpur_replay_config *replay);
+
+/* The arithmetic, GPUR_MATH_*: float32 as in the papers, and what is fastest for the small relatives. */
+int32_t gpur_preset_math(const gpur_preset *preset);
+
+/* Bytes up to 255 become numbers up to 1. */
+float gpur_preset_input_scale(const gpur_preset *preset);
+
+/* The network of Young & Tian 2019, section 4 for images: a convolution of 16 filters of 3 x 3, and 128 units; for
+ * other observations two layers of 128. */
+void gpur_preset_set_small_network(const gpur_preset *preset, gpur_network_config *network);

@@ -5,19 +5,16 @@
 
 #include "base/sized.h"
 #include "run/presets.h"
-#include "run/spaces.h"
 
 #include <string.h>
 
-/* A system by its name, an environment, and the configs that get its settings. */
+/* Copies of the caller's configs, which have every member of this version. */
 typedef struct preset {
-    const char *name, *env_name;
-    gpur_env_info info;
+    gpur_preset base;
     gpur_field fields[GPUR_APEX_FIELDS];
     gpur_replay_config replay;
     gpur_dqn_config learner; /* of Ape-X DQN */
     gpur_dpg_config dpg;     /* of Ape-X DPG */
-    gpur_run_config run;
     gpur_apex_config apex;
 } preset;
 
@@ -32,9 +29,9 @@ static void set_capacity(preset *p, int64_t soft_capacity)
     p->replay.capacity = soft_capacity + soft_capacity / 16;
 }
 
-static gpur_status set_apex_dqn(preset *p, const gpur_obs_kind *kind)
+static gpur_status set_apex_dqn(preset *p)
 {
-    GPUR_TRY(gpur_preset_check_frames(p->name, p->env_name, &p->info, kind));
+    GPUR_TRY(gpur_preset_check_frames(&p->base));
     GPUR_TRY(gpur_replay_config_preset(&p->replay, "apex-dqn"));
     GPUR_TRY(gpur_dqn_config_preset(&p->learner, "apex-dqn"));
     set_capacity(p, p->replay.capacity);
@@ -57,10 +54,10 @@ static void set_replay(preset *p, int64_t soft_capacity, int64_t min_size)
 }
 
 /* The last layer of the small network becomes the two branches of the dueling head. */
-static void set_small_learner(preset *p, const gpur_obs_kind *kind)
+static void set_small_learner(preset *p)
 {
     gpur_dqn_config *const learner = &p->learner;
-    gpur_preset_set_small_network(&p->info, kind, &learner->network);
+    gpur_preset_set_small_network(&p->base, &learner->network);
     learner->network.trunk_count = 1;
     learner->network.head = GPUR_HEAD_DUELING;
     learner->network.hidden = 128;
@@ -80,14 +77,14 @@ static void set_small_learner(preset *p, const gpur_obs_kind *kind)
 /* All settings that are not those of Ape-X are of "fast-dqn-small", with its optimizer and loss, and a train step every
  * 4 environment steps, so that the two systems can be compared after equal steps. The learning rate was chosen by runs
  * with and without priorities, those with them by beta 1 (docs/ape-x.md). */
-static gpur_status set_apex_dqn_small(preset *p, const gpur_obs_kind *kind)
+static gpur_status set_apex_dqn_small(preset *p)
 {
     set_replay(p, 100000, 5000);
-    set_small_learner(p, kind);
+    set_small_learner(p);
     p->apex.samples_per_insert = (double)p->learner.batch_size / 4.0;
     p->apex.rows_under_way =
         gpur_apex_rows_under_way(p->apex.samples_per_insert, p->learner.batch_size, p->learner.target_period);
-    p->run.eval_period = 50000;
+    p->base.run.eval_period = 50000;
     return GPUR_OK;
 }
 
@@ -104,8 +101,8 @@ static gpur_status set_apex(preset *p)
     paper.folder = apex->folder;
     *apex = paper;
     GPUR_TRY(gpur_run_config_init(&all, sizeof all));
-    p->run.eval_period = all.eval_period, p->run.eval_episodes = all.eval_episodes;
-    p->run.eval_epsilon = 0.0016384f;
+    p->base.run.eval_period = all.eval_period, p->base.run.eval_episodes = all.eval_episodes;
+    p->base.run.eval_epsilon = 0.0016384f;
     return GPUR_OK;
 }
 
@@ -127,14 +124,13 @@ static void set_extra_frames(preset *p)
 
 static gpur_status set_dqn_system(preset *p)
 {
-    const gpur_obs_kind kind = gpur_obs_kind_of(&p->info.obs);
-    GPUR_TRY(gpur_preset_check_env(p->name, p->env_name, &p->info));
+    GPUR_TRY(gpur_preset_check_env(&p->base));
     GPUR_TRY(set_apex(p));
     p->learner.returns.cache_size = 0;
-    GPUR_TRY(strcmp(p->name, "apex-dqn") == 0 ? set_apex_dqn(p, &kind) : set_apex_dqn_small(p, &kind));
-    p->learner.network.num_actions = p->info.action.num_actions;
-    p->learner.math = gpur_preset_math(p->name);
-    gpur_preset_set_layout(&p->info.obs, &kind, p->fields, &p->replay);
+    GPUR_TRY(strcmp(p->base.name, "apex-dqn") == 0 ? set_apex_dqn(p) : set_apex_dqn_small(p));
+    p->learner.network.num_actions = p->base.info.action.num_actions;
+    p->learner.math = gpur_preset_math(&p->base);
+    gpur_preset_set_layout(&p->base, p->fields, &p->replay);
     set_extra_frames(p);
     add_fields(p);
     return GPUR_OK;
@@ -184,43 +180,38 @@ static void set_apex_dpg_small(preset *p)
     p->apex.samples_per_insert = (double)p->dpg.batch_size; /* a train step an environment step */
     p->apex.rows_under_way =
         gpur_apex_rows_under_way(p->apex.samples_per_insert, p->dpg.batch_size, p->dpg.target_period);
-    p->run.eval_period = 20000;
+    p->base.run.eval_period = 20000;
 }
 
 static gpur_status set_dpg_system(preset *p)
 {
-    gpur_obs_kind kind = gpur_obs_kind_of(&p->info.obs);
-    GPUR_REQUIRE(p->info.obs.dtype == GPUR_FLOAT32, "%s: the dtype of its observations is %d; it must be GPUR_FLOAT32",
-                 p->env_name, (int)p->info.obs.dtype);
+    GPUR_REQUIRE(p->base.info.obs.dtype == GPUR_FLOAT32,
+                 "%s: the dtype of its observations is %d; it must be GPUR_FLOAT32", p->base.env_name,
+                 (int)p->base.info.obs.dtype);
     GPUR_TRY(set_apex(p));
     GPUR_TRY(set_dpg(&p->dpg));
-    p->dpg.math = gpur_preset_math(p->name);
-    p->dpg.actor.num_actions = (int32_t)gpur_min(gpur_space_numbers(&p->info.action), INT32_MAX);
-    GPUR_TRY(gpur_prefix_error(gpur_action_selector_check(&p->info.action, &p->dpg.actor), "%s", p->env_name));
-    if (strcmp(p->name, "apex-dpg") == 0)
+    p->dpg.math = gpur_preset_math(&p->base);
+    p->dpg.actor.num_actions = (int32_t)gpur_min(gpur_space_numbers(&p->base.info.action), INT32_MAX);
+    GPUR_TRY(
+        gpur_prefix_error(gpur_action_selector_check(&p->base.info.action, &p->dpg.actor), "%s", p->base.env_name));
+    if (strcmp(p->base.name, "apex-dpg") == 0)
         set_apex_dpg(p);
     else
         set_apex_dpg_small(p);
-    kind.is_frame = 0; /* a table of numbers is no image */
-    gpur_preset_set_layout(&p->info.obs, &kind, p->fields, &p->replay);
+    p->base.is_frame = 0; /* a table of numbers is no image */
+    gpur_preset_set_layout(&p->base, p->fields, &p->replay);
     p->replay.extra_frames = 0;
     p->fields[1] = (gpur_field){"action", GPUR_FLOAT32, {p->dpg.actor.num_actions}};
     add_fields(p);
     return GPUR_OK;
 }
 
-/* Reads the caller's configs, into copies that have every member of this version. */
-static gpur_status read_configs(preset *p, const gpur_run_config *run, const gpur_replay_config *replay,
-                                const gpur_apex_config *apex)
+static gpur_status read_configs(preset *p, const gpur_replay_config *replay, const gpur_apex_config *apex)
 {
-    GPUR_TRY(gpur_run_read_config(run, &p->run));
-    GPUR_TRY(gpur_run_require_type(&p->run, "Ape-X"));
     GPUR_TRY(gpur_replay_config_init(&p->replay, sizeof p->replay));
     GPUR_TRY(gpur_apex_config_init(&p->apex, sizeof p->apex));
     GPUR_TRY(gpur_sized_read(&p->replay, sizeof p->replay, replay, "gpur_replay_config"));
-    GPUR_TRY(gpur_sized_read(&p->apex, sizeof p->apex, apex, "gpur_apex_config"));
-    p->replay.size = sizeof p->replay, p->apex.size = sizeof p->apex;
-    return GPUR_OK;
+    return gpur_sized_read(&p->apex, sizeof p->apex, apex, "gpur_apex_config");
 }
 
 /* Gives the caller what was not refused. */
@@ -229,27 +220,25 @@ static gpur_status write_configs(preset *p, gpur_run_config *run, gpur_field *fi
 {
     p->replay.fields = fields;
     memcpy(fields, p->fields, sizeof p->fields);
-    GPUR_TRY(gpur_sized_write(run, &p->run, sizeof p->run, "gpur_run_config"));
+    GPUR_TRY(gpur_sized_write(run, &p->base.run, sizeof p->base.run, "gpur_run_config"));
     GPUR_TRY(gpur_sized_write(replay, &p->replay, sizeof p->replay, "gpur_replay_config"));
     return gpur_sized_write(apex, &p->apex, sizeof p->apex, "gpur_apex_config");
 }
 
 static gpur_status set_dqn_config(preset *p, gpur_dqn_config *dqn)
 {
-    GPUR_REQUIRE(dqn, "dqn is NULL; preset \"%s\" sets it", p->name);
+    GPUR_REQUIRE(dqn, "dqn is NULL; preset \"%s\" sets it", p->base.name);
     GPUR_TRY(gpur_dqn_config_init(&p->learner, sizeof p->learner));
     GPUR_TRY(gpur_sized_read(&p->learner, sizeof p->learner, dqn, "gpur_dqn_config"));
-    p->learner.size = sizeof p->learner;
     GPUR_TRY(set_dqn_system(p));
     return gpur_sized_write(dqn, &p->learner, sizeof p->learner, "gpur_dqn_config");
 }
 
 static gpur_status set_dpg_config(preset *p, gpur_dpg_config *dpg)
 {
-    GPUR_REQUIRE(dpg, "dpg is NULL; preset \"%s\" sets it", p->name);
+    GPUR_REQUIRE(dpg, "dpg is NULL; preset \"%s\" sets it", p->base.name);
     GPUR_TRY(gpur_dpg_config_init(&p->dpg, sizeof p->dpg));
     GPUR_TRY(gpur_sized_read(&p->dpg, sizeof p->dpg, dpg, "gpur_dpg_config"));
-    p->dpg.size = sizeof p->dpg;
     GPUR_TRY(set_dpg_system(p));
     return gpur_sized_write(dpg, &p->dpg, sizeof p->dpg, "gpur_dpg_config");
 }
@@ -258,14 +247,15 @@ gpur_status gpur_apex_preset(const char *name, gpur_run_config *run, gpur_field 
                              gpur_replay_config *replay, gpur_dqn_config *dqn, gpur_dpg_config *dpg,
                              gpur_apex_config *apex)
 {
-    preset p = {.name = name};
+    preset p = {.fields = {{0}}};
     GPUR_REQUIRE(name && run && fields && replay && apex, "an argument is NULL; none but dqn or dpg may be");
     const int is_dqn = strcmp(name, "apex-dqn") == 0 || strcmp(name, "apex-dqn-small") == 0;
     const int is_dpg = strcmp(name, "apex-dpg") == 0 || strcmp(name, "apex-dpg-small") == 0;
     if (!is_dqn && !is_dpg)
         return gpur_preset_refuse(name, GPUR_PRESET_APEX_DQN, GPUR_PRESET_APEX_DPG);
-    GPUR_TRY(read_configs(&p, run, replay, apex));
-    GPUR_TRY(gpur_preset_ask_env(&p.run, &p.info, &p.env_name));
+    GPUR_TRY(gpur_preset_open(&p.base, name, run));
+    GPUR_TRY(gpur_run_require_type(&p.base.run, "Ape-X"));
+    GPUR_TRY(read_configs(&p, replay, apex));
     GPUR_TRY(is_dqn ? set_dqn_config(&p, dqn) : set_dpg_config(&p, dpg));
     return write_configs(&p, run, fields, replay, apex);
 }

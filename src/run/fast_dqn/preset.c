@@ -4,23 +4,18 @@
 
 #include "base/sized.h"
 #include "run/presets.h"
-#include "run/core.h"
-#include "run/spaces.h"
 
 #include <inttypes.h>
 #include <stddef.h>
 #include <string.h>
 
-/* A system by its name, an environment, and the configs that get its settings. */
+/* Copies of the caller's configs, which have every member of this version. */
 typedef struct preset {
-    const char *name, *env_name;
-    gpur_env_info info;
-    gpur_obs_kind kind;
+    gpur_preset base;
     gpur_field fields[GPUR_FAST_DQN_FIELDS];
     gpur_replay_config replay;
     gpur_dqn_config learner;
     gpur_fast_dqn_config config;
-    gpur_run_config run;
 } preset;
 
 /* The defaults are the constants of Daley & Amato 2021. */
@@ -31,9 +26,9 @@ static gpur_status set_run(preset *p)
     GPUR_TRY(gpur_run_config_init(&all, sizeof all));
     GPUR_TRY(gpur_fast_dqn_config_init(&p->config, sizeof p->config));
     p->config.threads = threads;
-    p->run.eval_period = all.eval_period;
-    p->run.eval_episodes = all.eval_episodes;
-    p->run.eval_epsilon = all.eval_epsilon;
+    p->base.run.eval_period = all.eval_period;
+    p->base.run.eval_episodes = all.eval_episodes;
+    p->base.run.eval_epsilon = all.eval_epsilon;
     return GPUR_OK;
 }
 
@@ -44,11 +39,11 @@ static void set_small(preset *p)
     gpur_dqn_config *const learner = &p->learner;
     config->target_period = 1000;
     config->prepopulation = 5000;
-    p->run.eval_period = 50000;
+    p->base.run.eval_period = 50000;
     replay->capacity = 100000;
     replay->min_size = config->prepopulation;
     replay->gamma = 0.99f;
-    gpur_preset_set_small_network(&p->info, &p->kind, &learner->network);
+    gpur_preset_set_small_network(&p->base, &learner->network);
     learner->optimizer.kind = GPUR_ADAM;
     learner->optimizer.learning_rate = (gpur_schedule){.first = 2.5e-4f, .last = 2.5e-4f};
     learner->optimizer.clip_norm = 10.0f;
@@ -67,11 +62,11 @@ static gpur_status set_small_vectors(preset *p)
 {
     gpur_fast_dqn_config *const config = &p->config;
     gpur_dqn_config *const learner = &p->learner;
-    GPUR_REQUIRE(p->kind.dims < 2,
-                 "%s: preset \"%s\" needs observations of one axis; \"fast-dqn-small\" takes images, too", p->env_name,
-                 p->name);
+    GPUR_REQUIRE(p->base.dims < 2,
+                 "%s: preset \"%s\" needs observations of one axis; \"fast-dqn-small\" takes images, too",
+                 p->base.env_name, p->base.name);
     config->target_period = 400;
-    p->run.eval_epsilon = 0.0f;
+    p->base.run.eval_epsilon = 0.0f;
     learner->network.trunk_count = 1;
     learner->network.head = GPUR_HEAD_DUELING;
     learner->network.hidden = 128;
@@ -138,7 +133,7 @@ static void set_control(preset *p)
     network->head = GPUR_HEAD_Q;
     network->hidden = 0;
     network->init = GPUR_INIT_GLOROT;
-    network->input_scale = gpur_obs_input_scale(&p->info.obs);
+    network->input_scale = gpur_preset_input_scale(&p->base);
     p->replay.capacity = 500000;
     p->replay.reward_clip = 0.0f;
     p->learner.optimizer = authors_adam(1e-4f, 1e-8f, 0.0f);
@@ -151,12 +146,12 @@ static void set_control(preset *p)
 static gpur_status set_dqn_lambda(preset *p)
 {
     set_bursts(p);
-    p->run.eval_period = 0;
+    p->base.run.eval_period = 0;
     p->learner.optimizer = authors_adam(1e-4f, 1e-4f, 40.0f);
     p->learner.exploration = exploration_2019(1000000);
     p->learner.returns.draw = GPUR_CACHE_REPLACEMENT;
     p->learner.returns.truncation_terminates = 1;
-    if (p->kind.dims == 1)
+    if (p->base.dims == 1)
         set_control(p);
     return GPUR_OK;
 }
@@ -165,7 +160,7 @@ static gpur_status set_dqn_lambda(preset *p)
 static gpur_status set_vrc(preset *p)
 {
     set_bursts(p);
-    p->run.eval_period = 0;
+    p->base.run.eval_period = 0;
     p->learner.optimizer = authors_adam(5e-5f, 1e-8f, 0.0f);
     p->learner.exploration = exploration_2021(1000000, p->config.prepopulation);
     p->learner.returns.truncation_terminates = 1;
@@ -229,21 +224,15 @@ static gpur_status check_room(const char *name, const gpur_dqn_config *learner)
     return GPUR_OK;
 }
 
-/* Reads the caller's configs, into copies that have every member of this version. */
-static gpur_status read_configs(preset *p, const gpur_run_config *run, const gpur_replay_config *replay,
-                                const gpur_dqn_config *learner, const gpur_fast_dqn_config *config)
+static gpur_status read_configs(preset *p, const gpur_replay_config *replay, const gpur_dqn_config *learner,
+                                const gpur_fast_dqn_config *config)
 {
-    GPUR_TRY(gpur_run_read_config(run, &p->run));
-    GPUR_TRY(gpur_preset_ask_env(&p->run, &p->info, &p->env_name));
-    p->kind = gpur_obs_kind_of(&p->info.obs);
     GPUR_TRY(gpur_replay_config_init(&p->replay, sizeof p->replay));
     GPUR_TRY(gpur_dqn_config_init(&p->learner, sizeof p->learner));
     GPUR_TRY(gpur_fast_dqn_config_init(&p->config, sizeof p->config));
     GPUR_TRY(gpur_sized_read(&p->replay, sizeof p->replay, replay, "gpur_replay_config"));
     GPUR_TRY(gpur_sized_read(&p->learner, sizeof p->learner, learner, "gpur_dqn_config"));
-    GPUR_TRY(gpur_sized_read(&p->config, sizeof p->config, config, "gpur_fast_dqn_config"));
-    p->replay.size = sizeof p->replay, p->learner.size = sizeof p->learner, p->config.size = sizeof p->config;
-    return GPUR_OK;
+    return gpur_sized_read(&p->config, sizeof p->config, config, "gpur_fast_dqn_config");
 }
 
 static gpur_status set_first(preset *p, const system_entry *system)
@@ -252,23 +241,23 @@ static gpur_status set_first(preset *p, const system_entry *system)
         set_small(p);
         return GPUR_OK;
     }
-    if (!system->takes_rows || p->kind.dims != 1)
-        GPUR_TRY(gpur_preset_check_frames(p->name, p->env_name, &p->info, &p->kind));
+    if (!system->takes_rows || p->base.dims != 1)
+        GPUR_TRY(gpur_preset_check_frames(&p->base));
     GPUR_TRY(gpur_replay_config_preset(&p->replay, "nature-dqn"));
     return gpur_dqn_config_preset(&p->learner, "nature-dqn");
 }
 
 static gpur_status set_all(preset *p, const system_entry *system)
 {
-    GPUR_TRY(gpur_preset_check_env(p->name, p->env_name, &p->info));
+    GPUR_TRY(gpur_preset_check_env(&p->base));
     GPUR_TRY(set_run(p));
     p->learner.returns.cache_size = 0;
     GPUR_TRY(set_first(p, system));
     if (system->set)
         GPUR_TRY(system->set(p));
-    p->learner.network.num_actions = p->info.action.num_actions;
-    p->learner.math = gpur_preset_math(p->name);
-    gpur_preset_set_layout(&p->info.obs, &p->kind, p->fields, &p->replay);
+    p->learner.network.num_actions = p->base.info.action.num_actions;
+    p->learner.math = gpur_preset_math(&p->base);
+    gpur_preset_set_layout(&p->base, p->fields, &p->replay);
     if (system->has_cache)
         p->fields[p->replay.field_count++] = (gpur_field){"previous", GPUR_INT64, {0}};
     return GPUR_OK;
@@ -277,19 +266,20 @@ static gpur_status set_all(preset *p, const system_entry *system)
 gpur_status gpur_fast_dqn_preset(const char *name, gpur_run_config *run, gpur_field fields[GPUR_FAST_DQN_FIELDS],
                                  gpur_replay_config *replay, gpur_dqn_config *learner, gpur_fast_dqn_config *config)
 {
-    preset p = {.name = name};
+    preset p = {.fields = {{0}}};
     GPUR_REQUIRE(name && run && fields && replay && learner && config, "an argument is NULL; none may be");
     const system_entry *const system = find_system(name);
     if (!system)
         return gpur_preset_refuse(name, GPUR_PRESET_FAST_DQN, GPUR_PRESET_FAST_DQN);
     if (system->has_cache)
         GPUR_TRY(check_room(name, learner));
-    GPUR_TRY(read_configs(&p, run, replay, learner, config));
+    GPUR_TRY(gpur_preset_open(&p.base, name, run));
+    GPUR_TRY(read_configs(&p, replay, learner, config));
     GPUR_TRY(set_all(&p, system));
     memcpy(fields, p.fields, (size_t)p.replay.field_count * sizeof *fields);
     p.replay.fields = fields;
     GPUR_TRY(gpur_sized_write(replay, &p.replay, sizeof p.replay, "gpur_replay_config"));
     GPUR_TRY(gpur_sized_write(learner, &p.learner, sizeof p.learner, "gpur_dqn_config"));
     GPUR_TRY(gpur_sized_write(config, &p.config, sizeof p.config, "gpur_fast_dqn_config"));
-    return gpur_sized_write(run, &p.run, sizeof p.run, "gpur_run_config");
+    return gpur_sized_write(run, &p.base.run, sizeof p.base.run, "gpur_run_config");
 }

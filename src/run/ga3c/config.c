@@ -4,7 +4,6 @@
 
 #include "base/sized.h"
 #include "replay/config.h"
-#include "run/spaces.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -4,8 +4,6 @@
 
 #include "base/sized.h"
 #include "run/presets.h"
-#include "run/core.h"
-#include "run/spaces.h"
 
 #include <string.h>
 
@@ -51,39 +49,36 @@ static void set_network(gpur_network_config *network, int32_t stride, int is_lar
 /* RMSProp with the smaller epsilon of today's A2C, and a rate that was found for each system's batches: one rollout of
  * A3C, eight of GA3C, those of all agents of A2C. A3C's has 40 steps, and its gradients are clipped to a norm of 0.5:
  * with rollouts of 5 steps it does not learn CartPole, whose values then overshoot their bound of 100. */
-static void set_small(const system_entry *entry, const gpur_env_info *info, const gpur_obs_kind *kind,
-                      gpur_actor_critic_config *learner)
+static void set_small(const system_entry *entry, const gpur_preset *p, gpur_actor_critic_config *learner)
 {
     const int is_a3c = entry->system == GPUR_A3C;
     const float rate = is_a3c ? 7e-4f : entry->system == GPUR_A2C ? 2e-3f : 1e-3f;
-    gpur_preset_set_small_network(info, kind, &learner->network);
+    gpur_preset_set_small_network(p, &learner->network);
     learner->optimizer.kind = GPUR_RMSPROP_TORCH;
     learner->optimizer.learning_rate = (gpur_schedule){.first = rate, .last = rate};
     learner->optimizer.epsilon = 1e-5f;
     learner->optimizer.clip_norm = is_a3c ? 0.5f : 40.0f;
 }
 
-static gpur_status set_learner(const system_entry *entry, const char *env_name, const gpur_env_info *info,
-                               gpur_actor_critic_config *learner)
+static gpur_status set_learner(const system_entry *entry, const gpur_preset *p, gpur_actor_critic_config *learner)
 {
-    const gpur_obs_kind kind = gpur_obs_kind_of(&info->obs);
     gpur_actor_critic_config paper;
-    GPUR_TRY(gpur_preset_check_env(entry->name, env_name, info));
+    GPUR_TRY(gpur_preset_check_env(p));
     GPUR_TRY(gpur_actor_critic_config_init(&paper, sizeof paper));
     paper.max_batch = learner->max_batch;
-    paper.math = gpur_preset_math(entry->name);
+    paper.math = gpur_preset_math(p);
     paper.seed = learner->seed;
     if (entry->stride > 0) {
-        GPUR_TRY(gpur_preset_check_frames(entry->name, env_name, info, &kind));
+        GPUR_TRY(gpur_preset_check_frames(p));
         set_network(&paper.network, entry->stride, entry->is_large);
         if (entry->system == GPUR_A3C) /* section 4.4; the norm is that of the authors' code where it clips */
             paper.optimizer.clip_norm = 40.0f;
     } else {
-        set_small(entry, info, &kind, &paper);
+        set_small(entry, p, &paper);
     }
     paper.network.head = GPUR_HEAD_SOFTMAX_VALUE;
-    paper.network.num_actions = info->action.num_actions;
-    paper.obs = gpur_obs_field("obs", &info->obs, &kind);
+    paper.network.num_actions = p->info.action.num_actions;
+    paper.obs = gpur_preset_obs_field(p, "obs");
     *learner = paper;
     return GPUR_OK;
 }
@@ -118,25 +113,22 @@ static const system_entry *find(const char *name)
 gpur_status gpur_ga3c_preset(const char *name, gpur_run_config *run, gpur_actor_critic_config *learner,
                              gpur_ga3c_config *config)
 {
-    gpur_run_config set_run_to;
-    gpur_actor_critic_config set_learner_to;
-    gpur_ga3c_config set_config_to;
-    gpur_env_info info;
-    const char *env_name;
+    gpur_preset p;
+    gpur_actor_critic_config known_learner;
+    gpur_ga3c_config known_config;
     GPUR_REQUIRE(name && run && learner && config, "an argument is NULL; none may be");
     const system_entry *const entry = find(name);
     if (!entry)
         return gpur_preset_refuse(name, GPUR_PRESET_GA3C, GPUR_PRESET_A3C);
-    GPUR_TRY(gpur_run_read_config(run, &set_run_to));
-    GPUR_TRY(gpur_preset_ask_env(&set_run_to, &info, &env_name));
-    GPUR_TRY(gpur_actor_critic_config_init(&set_learner_to, sizeof set_learner_to));
-    GPUR_TRY(gpur_ga3c_config_init(&set_config_to, sizeof set_config_to));
-    GPUR_TRY(gpur_sized_read(&set_learner_to, sizeof set_learner_to, learner, "gpur_actor_critic_config"));
-    GPUR_TRY(gpur_sized_read(&set_config_to, sizeof set_config_to, config, "gpur_ga3c_config"));
-    GPUR_TRY(set_learner(entry, env_name, &info, &set_learner_to));
-    GPUR_TRY(set_config(entry, &set_config_to));
-    set_run_to.eval_period = 0, set_run_to.eval_episodes = 30;
-    GPUR_TRY(gpur_sized_write(learner, &set_learner_to, sizeof set_learner_to, "gpur_actor_critic_config"));
-    GPUR_TRY(gpur_sized_write(run, &set_run_to, sizeof set_run_to, "gpur_run_config"));
-    return gpur_sized_write(config, &set_config_to, sizeof set_config_to, "gpur_ga3c_config");
+    GPUR_TRY(gpur_preset_open(&p, name, run));
+    GPUR_TRY(gpur_actor_critic_config_init(&known_learner, sizeof known_learner));
+    GPUR_TRY(gpur_ga3c_config_init(&known_config, sizeof known_config));
+    GPUR_TRY(gpur_sized_read(&known_learner, sizeof known_learner, learner, "gpur_actor_critic_config"));
+    GPUR_TRY(gpur_sized_read(&known_config, sizeof known_config, config, "gpur_ga3c_config"));
+    GPUR_TRY(set_learner(entry, &p, &known_learner));
+    GPUR_TRY(set_config(entry, &known_config));
+    p.run.eval_period = 0, p.run.eval_episodes = 30;
+    GPUR_TRY(gpur_sized_write(learner, &known_learner, sizeof known_learner, "gpur_actor_critic_config"));
+    GPUR_TRY(gpur_sized_write(run, &p.run, sizeof p.run, "gpur_run_config"));
+    return gpur_sized_write(config, &known_config, sizeof known_config, "gpur_ga3c_config");
 }
