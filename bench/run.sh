@@ -51,7 +51,6 @@ if [ -x $python ]; then
     measure bench_peers $python bench/peers/peers.py --device "$device"
     measure bench_loops $python bench/peers/loops.py
     measure bench_peers_steps $python bench/peers/steps/steps.py --device "$device"
-    measure bench_peers_refresh $python bench/peers/refresh.py --device "$device"
 else
     echo "left out: other replay libraries, as there is no build/peers; docs/performance.md says how to make it"
 fi

@@ -226,7 +226,7 @@ PRINTERS = {"ablation": print_ablation, "cache of returns": print_cache, "priori
             "whole training": print_training, "blocks of frames while training": print_feed,
             "replay buffers of several libraries": print_libraries,
             "whole loops of several libraries": print_libraries, "train steps of several libraries": print_libraries,
-            "refresh of a cache of returns": print_libraries, "ddpg": print_libraries, "GA3C": print_numbers}
+            "ddpg": print_libraries, "GA3C": print_numbers}
 
 
 def main() -> int:

@@ -132,7 +132,7 @@ TEST(frames_and_uniform_draws_and_other_priorities_work)
     apex_fixture_close(&fixture);
 }
 
-/* That it is learned is shown by bench/run/learning.py, over seeds. */
+/* That it is learned is shown by bench/experiments, over seeds. */
 TEST(cartpole_is_played_and_trained_on)
 {
     begin("cartpole");

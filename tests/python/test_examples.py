@@ -359,10 +359,10 @@ def test_a_comparison_reports_times(tmp_path, command):
 
 
 @pytest.fixture
-def lane_learning(monkeypatch):
-    for folder in ("bench/run", "bench/peers", "examples/python"):
+def experiments(monkeypatch):
+    for folder in ("bench/experiments", "bench/peers", "examples/python"):
         monkeypatch.syspath_prepend(str(ROOT / folder))
-    return importlib.import_module("lane_learning")
+    return importlib.import_module("experiments")
 
 
 def runs_of(systems, seeds, spread):
@@ -371,29 +371,81 @@ def runs_of(systems, seeds, spread):
              "seconds": 1.0} for system in systems for seed in range(1, seeds + 1)]
 
 
-def test_seeds_are_added_while_an_interval_is_too_wide(lane_learning):
+def test_seeds_are_added_while_an_interval_is_too_wide(experiments):
     systems = ("gpureplay", "a", "b")
-    assert not lane_learning.is_enough(runs_of(systems, 4, 1.0), systems[1:])
-    assert lane_learning.is_enough(runs_of(systems, 6, 8.0), systems[1:])  # to either side 2.571 x 8.76 / 6^0.5 x 2^0.5
+    three, two = (experiments.EXPERIMENTS["lanes-jax"]._replace(systems=dict.fromkeys(names))
+                  for names in (systems, systems[:2]))
+    is_enough = experiments.harness.is_enough
+    assert not is_enough(three, runs_of(systems, 4, 1.0))
+    assert is_enough(three, runs_of(systems, 6, 8.0))  # to either side 2.571 x 8.76 / 6^0.5 x 2^0.5
     wide = runs_of(systems[:2], 6, 8.0) + runs_of(systems[2:], 6, 14.0)
-    assert not lane_learning.is_enough(wide, systems[1:]) and lane_learning.is_enough(wide, ("a",))
+    assert not is_enough(three, wide) and is_enough(two, wide)
 
 
-@pytest.mark.parametrize("name, peers", [("torch", 1), ("jax", 2)])
-def test_what_was_learned_from_lanes_is_committed_and_holds(capsys, lane_learning, name, peers):
-    file = ROOT / f"bench/results/cpu-intel-xeon/learning_lanes_{name}.json"
-    lane_learning.table(types.SimpleNamespace(file=file))
-    assert capsys.readouterr().out.count("| holds |") == peers
+PUBLISHED = {  # and how many of its criteria hold and fail
+    "fast-dqn": ("cpu-amd-epyc/learning", 9, 3), "switches": ("cpu-intel-xeon/switches", 4, 2),
+    "dqn-lambda": ("cpu-amd-epyc/dqn_lambda", 2, 0), "estimators": ("cpu-intel-xeon/estimators", 20, 0),
+    "ape-x": ("cpu-amd-epyc/ape_x", 4, 5), "ape-x-rates": ("cpu-intel-xeon/ape_x_rates", 0, 0),
+    "ape-x-age": ("cpu-intel-xeon/ape_x_age", 0, 0), "ray-kills": ("cpu-amd-epyc/ray_kills", 1, 0),
+    "apex-dpg": ("cpu-amd-epyc/control_pendulum", 3, 3), "cartpole": ("cpu-amd-epyc/control_cartpole", 0, 0),
+    "cheetah": ("cpu-amd-epyc/control_cheetah", 0, 2), "eviction": ("cpu-amd-epyc/control_eviction", 1, 3),
+    "ga3c": ("cpu-amd-epyc/learning_ga3c", 8, 4), "ga3c-cartpole": ("cpu-intel-xeon/ga3c_cartpole", 0, 4),
+    "defaults": ("cpu-intel-xeon/defaults", 0, 0), "lanes-torch": ("cpu-intel-xeon/learning_lanes_torch", 1, 0),
+    "lanes-jax": ("cpu-intel-xeon/learning_lanes_jax", 2, 0)}
+
+
+def test_what_was_learned_is_committed_and_gives_its_table(capsys, experiments):
+    assert PUBLISHED.keys() == experiments.EXPERIMENTS.keys()
+    for name, (file, holds, fails) in PUBLISHED.items():
+        given = types.SimpleNamespace(file=ROOT / f"bench/results/{file}.json")
+        experiments.harness.table(experiments.EXPERIMENTS[name], given)
+        shown = capsys.readouterr().out
+        assert (shown.count("| holds |"), shown.count("| fails |")) == (holds, fails), name
+
+
+SMALL_EXPERIMENT = """
+import sys
+sys.path.insert(0, {folder!r})
+from harness import Experiment, main
+from trainings import by
+
+options = "--preset fast-dqn-small --prepopulation 100 --target-period 40 --num-envs 2"
+settings = {{"steps": 400, "last_steps": 200, "eval_episodes": {{"CartPole-v1": 1}}}}
+main({{"small": Experiment(("CartPole-v1",), {{"a": by(options), "b": by(options + " --act target --concurrent 0")}},
+                         (1, 2), settings)}}, "")
+"""
+
+
+@needs_files
+def test_an_experiment_is_run_once_and_gives_a_file_and_a_table(tmp_path):
+    script = tmp_path / "small.py"
+    script.write_text(SMALL_EXPERIMENT.format(folder=str(ROOT / "bench/experiments")))
+
+    def call(*words):
+        done = subprocess.run([sys.executable, str(script), *words], capture_output=True, text=True, check=False,
+                              cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT / "src/python")})
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    ours = ("--train", f"{sys.executable} -m gpureplay.train")
+    assert len(call("run", "small", *ours).splitlines()) == 4
+    (tmp_path / "build/experiments/small/b-CartPole-v1-2.json").unlink()
+    assert call("run", "small", *ours).startswith("b, CartPole-v1, seed 2: ")  # the others are there
+    call("collect", "small", "small.json")
+    document = json.loads((tmp_path / "small.json").read_text())
+    assert [(one["system"], one["seed"]) for one in document["runs"]] == [("a", 1), ("a", 2), ("b", 1), ("b", 2)]
+    assert document["commit"] and len(document["runs"][0]["curve"]) == 60
+    assert "| CartPole-v1 | a minus b | the evaluations |" in call("table", "small", "small.json")
 
 
 @needs("torch", "mujoco_playground")
-def test_the_ring_of_the_comparison_has_the_same_transitions(lane_learning):
+def test_the_ring_of_the_comparison_has_the_same_transitions(experiments):
     import torch
 
     torch.manual_seed(1)
     example = importlib.import_module("torch_td3")
     ours = example.lane_buffer(types.SimpleNamespace(num_obs=2, num_actions=1), 1)
-    ring = lane_learning.Ring(types.SimpleNamespace(num_obs=2, num_actions=1))
+    ring = importlib.import_module("lane_replays").Ring(types.SimpleNamespace(num_obs=2, num_actions=1))
     obs, draw = torch.rand(64, 2), torch.Generator().manual_seed(1)
     for _ in range(30):
         terminated, truncated = (torch.rand(64, generator=draw) < share for share in (0.1, 0.1))

@@ -867,23 +867,23 @@ def test_runs_with_the_same_settings_are_one_curve(tmp_path):
 
 
 def test_intervals_have_the_quantiles_of_students_t(monkeypatch):
-    """Those of curves and those of bench/run/learning.py, by the integral of the density from 0, which is 0.475."""
+    """Those of curves and those of bench/experiments, by the integral of the density from 0, which is 0.475."""
     from gpureplay import plot
 
-    monkeypatch.syspath_prepend(str(Path(__file__).resolve().parents[2] / "bench/run"))
-    learning = importlib.import_module("learning")
+    monkeypatch.syspath_prepend(str(Path(__file__).resolve().parents[2] / "bench/experiments"))
+    harness = importlib.import_module("harness")
     for degrees in (*range(1, 36), 100, 1000):
         t = plot._t(degrees)
         x = np.linspace(0, t, 20_001)
         density = (1 + x**2 / degrees) ** (-(degrees + 1) / 2)
         factor = math.exp(math.lgamma((degrees + 1) / 2) - math.lgamma(degrees / 2)) / math.sqrt(degrees * math.pi)
         area = factor * (density.sum() - (density[0] + density[-1]) / 2) * x[1]
-        assert abs(area - 0.475) < 3e-5 and (degrees > 31 or abs(learning.t_975(degrees + 1) - t) < 6e-4)
+        assert abs(area - 0.475) < 3e-5 and (degrees > 31 or abs(harness.t_975(degrees + 1) - t) < 6e-4)
     for count in (0, 1, 33):
         with pytest.raises(ValueError, match=f"an interval of {count} values; there must be 2 to 32"):
-            learning.t_975(count)
+            harness.t_975(count)
     x, y = np.random.default_rng(1).normal(size=(2, 6)).tolist()
-    assert np.isclose(learning.interval(x, y)[1], 2.571 * math.sqrt((np.var(x, ddof=1) + np.var(y, ddof=1)) / 6))
+    assert np.isclose(harness.interval(x, y)[1], 2.571 * math.sqrt((np.var(x, ddof=1) + np.var(y, ddof=1)) / 6))
 
 
 @needs_files
