@@ -3,7 +3,7 @@
 # usage: bash bench/run.sh [--quick] [--device NAME] [--out DIR]
 #
 # Builds the benchmarks and runs them one after the other. Each prints its figures and writes JSON with every sample to
-# --out. At the end come the tables of docs/performance.md (bench/table.py) and pictures (bench/plot.py, matplotlib).
+# --out. At the end come the tables of bench/results (bench/table.py) and pictures (bench/plot.py, matplotlib).
 #   --quick        fewer cases and rounds
 #   --device NAME  cpu (default), cuda:0, ...
 #   --out DIR      where the JSON and the pictures go (build/bench/results)

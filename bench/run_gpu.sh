@@ -246,7 +246,7 @@ profile() {
         python3 bench/peers/steps/few.py --device "$device" "${@:2}"
 }
 
-# Draws and updates in their older form, of a build of its own: docs/performance.md, "Draws since then".
+# Draws and updates in their older form, of a build of its own: bench/results/gpu.md, "Draws since then".
 separate_draws() {
     local program=$build-separate/bench/bench_device
     [ -x "$program" ] || return 0

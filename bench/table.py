@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Prints the results of a folder as the Markdown tables of docs/performance.md.
+"""Prints the results of a folder as the Markdown tables of bench/results.
 
 usage: python3 bench/table.py FOLDER
 

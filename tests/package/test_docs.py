@@ -5,6 +5,7 @@ linked exists.
 usage: test_docs.py FOLDER_OF_libgpureplay.so
 A block that opens with ```c is a whole translation unit. Fragments and other languages name something else. A name is
 looked for wherever it stands in `code` or in a block of any language: `bash bench/run.sh --quick` names bench/run.sh.
+`COMMIT:FILE` is a file of that commit, and not looked for.
 """
 
 import os
@@ -15,8 +16,9 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-NAMED = re.compile(r"(?<![\w./<>{}$-])(?:\./)?((?:src|kernels|include|tests|bench|examples|docs)/[\w./*+-]+)")
+DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")),
+             *sorted((ROOT / "bench/results").glob("*.md"))]
+NAMED = re.compile(r"(?<![\w./<>{}$:-])(?:\./)?((?:src|kernels|include|tests|bench|examples|docs)/[\w./*+-]+)")
 WORD = re.compile(r"\b(?:gpur|GPUR|GPUREPLAY)_\w+")
 FORMER = "Names that have changed"  # the part of the changelog that may name what is gone
 WARNINGS = ["-Wall", "-Wextra", "-Wpedantic", "-Werror", "-Wno-unused-function"]

@@ -194,35 +194,35 @@ def test_the_page_of_simulators_runs(tmp_path):
 
 def test_sequences_have_the_shapes_that_are_said():
     pytest.importorskip("gymnasium")
-    batch = names_of(GUIDE[2])["batch"]
+    batch = names_of(GUIDE[3])["batch"]
     assert batch.obs.shape == (32, 80, 4) and batch.is_first.shape == (32, 80) and batch.mask.all()
 
 
 def test_continuous_actions_are_trained_on():
     pytest.importorskip("gymnasium")
-    names = names_of(GUIDE[3])
+    names = names_of(GUIDE[4])
     assert len(names["buffer"]) == 1500 and names["agent"].stats.steps_enqueued == 1000
 
 
 def test_a_policy_acts_beside_a_learner(capsys):
     pytest.importorskip("gymnasium")
-    names = names_of(GUIDE[4])
+    names = names_of(GUIDE[5])
     assert capsys.readouterr().out == "0 True\n" and names["actions"].shape == (8,)
 
 
 def test_a_training_in_one_call():
-    assert names_of(GUIDE[5])["result"].evaluations["step"].tolist() == [20_000]
+    assert names_of(GUIDE[6])["result"].evaluations["step"].tolist() == [20_000]
 
 
 def test_a_training_in_environments_of_ones_own(capsys):
     pytest.importorskip("gymnasium")
-    names = names_of(GUIDE[6])
+    names = names_of(GUIDE[7])
     assert names["result"].episodes["length"].max() <= 200 and capsys.readouterr().out.endswith(" True\n")
 
 
 @needs("torch", "stable_baselines3")
 def test_a_buffer_in_an_agent_of_stable_baselines3():
-    buffer = names_of(GUIDE[7])["model"].replay_buffer
+    buffer = names_of(GUIDE[8])["model"].replay_buffer
     assert type(buffer) is gpureplay.sb3.ReplayBuffer and buffer.n_steps == 3 and buffer.size() > 900
 
 
@@ -237,18 +237,18 @@ def test_a_training_in_a_game_of_atari(tmp_path):
 
 
 def test_every_block_of_a_page_is_one_that_is_run():
-    """GUIDE[1] by test_torchrl.py, those of ape-x.md by test_apex.py, that of dqn-lambda.md by test_train.py, and the
+    """GUIDE[2] by test_torchrl.py, those of ape-x.md by test_apex.py, that of dqn-lambda.md by test_train.py, and the
     first of distributed.md by test_ray.py. Its second, which needs Ray Tune, is run by hand. Those of simulators.md are
     run above and by test_lanes.py."""
     pages = ["README.md", *(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md"))]
     count = {page: len(blocks_of(page)) for page in pages if blocks_of(page)}
-    assert count == {"README.md": 2, "docs/python.md": 8, "docs/training.md": 1, "docs/distributed.md": 2,
+    assert count == {"README.md": 1, "docs/python.md": 9, "docs/training.md": 1, "docs/distributed.md": 2,
                      "docs/ape-x.md": 3, "docs/dqn-lambda.md": 1, "docs/simulators.md": 5}
 
 
 def test_frames_by_priority():
     pytest.importorskip("gymnasium")
-    names = names_of(README[1])
+    names = names_of(GUIDE[1])
     assert names["batch"].obs.shape == (32, 4, 4) and names["buffer"].stats.frames_stored < 450
     assert names["buffer"].priority_stats.updates == 32
 
