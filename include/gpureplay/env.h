@@ -44,10 +44,10 @@ enum { GPUR_EVALUATION_STEPS = 27000 };
 
 /* What `init` reports of an environment. */
 typedef struct gpur_env_info {
-    uint64_t size;     /* sizeof(gpur_env_info), as the caller was compiled: fill in no more than that */
-    gpur_space obs;    /* what reset and step write */
-    gpur_space action; /* what step takes: one int32 if it is discrete, otherwise an array with this dtype and shape */
-    int64_t max_steps; /* the most steps of a game; 0: no fixed number. The library ends a game that is not over by
+    uint64_t size;      /* sizeof(gpur_env_info), as the caller was compiled: fill in no more than that */
+    gpur_space obs;     /* what reset and step write */
+    gpur_space action;  /* what step takes: one int32 if it is discrete, otherwise an array with this dtype and shape */
+    int64_t max_steps;  /* the most steps of a game; 0: no fixed number. The library ends a game that is not over by
                           then: it sets `truncated` of the step with this number. If a life was lost in that step, it
                           sets that of the next step. An environment that ends its games itself is left alone. The
                           environments of a vector reset themselves, so there the number is only reported */
@@ -168,6 +168,56 @@ GPUR_API gpur_status gpur_vector_env_get_info(const gpur_vector_env_type *type, 
 
 /* The name of a game of this library, for index 0, 1, ...; NULL after the last one. Any thread. */
 GPUR_API const char *gpur_env_name(int32_t index);
+
+/*
+ * Environments of one type that step together, one after another in the calling thread: each call is for all of them.
+ * One thread at a time.
+ */
+typedef struct gpur_envs gpur_envs;
+
+/*
+ * Makes num_envs environments. The first call on them is gpur_envs_reset, for all.
+ *
+ *   type       must stay valid; those of gpur_env_find do
+ *   options    of `init`
+ *   seeds      (num_envs) of `init`: an environment does what one alone with its seed would do
+ *   autoreset  GPUR_AUTORESET_DISABLED, _NEXT_STEP or _SAME_STEP, of writer.h
+ *   envs       receives the environments, or NULL if the call fails
+ *
+ *   GPUR_INVALID_ARGUMENT  num_envs below 1, another autoreset, options that init refuses, a type without a function
+ *                          that it must have; NULL
+ *   GPUR_OUT_OF_MEMORY
+ */
+GPUR_API gpur_status gpur_envs_create(const gpur_env_type *type, const char *options, const uint64_t *seeds,
+                                      int32_t num_envs, int32_t autoreset, gpur_envs **envs);
+
+GPUR_API void gpur_envs_destroy(gpur_envs *envs);
+
+/*
+ * Begins episodes.
+ *
+ *   seeds  (num_envs) the environments are made anew with these; NULL: their random numbers go on
+ *   mask   (num_envs) not 0: this one is reset; NULL: all are
+ *   obs    (num_envs, ...) out: the first observations; of environments that are not reset it stays as it is
+ *
+ *   GPUR_INVALID_ARGUMENT  a mask that leaves out some where all must be reset, NULL (nothing changed); what an
+ *                          environment refuses (all must be reset then)
+ */
+GPUR_API gpur_status gpur_envs_reset(gpur_envs *envs, const uint64_t *seeds, const uint8_t *mask, void *obs);
+
+/*
+ * Takes a step in each environment, and truncates games at the max_steps of their gpur_env_info. With
+ * GPUR_AUTORESET_NEXT_STEP the step after the end of an episode begins the next one: its action is not read, its reward
+ * is 0, and it ends nothing.
+ *
+ *   actions  (num_envs, ...) int32 if they are discrete, otherwise arrays of the action's type and shape
+ *   result   the arrays, which this fills in; final_obs may be NULL except with GPUR_AUTORESET_SAME_STEP
+ *
+ *   GPUR_INVALID_ARGUMENT  a discrete action that does not exist, an ended episode with GPUR_AUTORESET_DISABLED, no
+ *                          reset before the first step, NULL (nothing changed); what an environment refuses (all must
+ *                          be reset then)
+ */
+GPUR_API gpur_status gpur_envs_step(gpur_envs *envs, const void *actions, const gpur_vector_result *result);
 
 #ifdef __cplusplus
 }

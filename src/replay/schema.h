@@ -2,6 +2,7 @@
 /* The schema: the fields of a transition, and their offsets in a packed row. */
 #pragma once
 
+#include "base/dtype.h"
 #include "base/status.h"
 #include "gpureplay/replay.h"
 
@@ -38,9 +39,6 @@ int gpur_schema_has_previous(const gpur_schema *schema);
 /* 1 if sequences can be found in rows of this schema: it has that field, and no field has the name of an array that
  * only batches of sequences have. */
 int gpur_schema_has_sequences(const gpur_schema *schema);
-
-int64_t gpur_dtype_bytes(int32_t dtype); /* size of one element; 0 if there is no such type */
-const char *gpur_dtype_name(int32_t dtype);
 
 /* Number of elements in one transition's value. */
 int64_t gpur_field_elements(const gpur_field_info *field);

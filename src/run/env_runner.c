@@ -2,6 +2,7 @@
 /* An environment that is being played: its steps, its limits, and the stack of frames that the network sees. */
 #include "run/env_runner.h"
 
+#include "env/limit.h"
 #include "replay/finite.h"
 
 #include <inttypes.h>
@@ -179,16 +180,11 @@ static gpur_status show_next(gpur_env_runner *runner, const gpur_env_result *res
     return status;
 }
 
-/* Truncates a game that has had its max_steps, but not where a life was lost just now: that ends an episode already. */
 static void limit(gpur_env_runner *runner, gpur_env_result *result)
 {
-    const int is_over = result->terminated || result->truncated;
-    runner->steps++;
-    if (runner->max_steps > 0 && runner->steps >= runner->max_steps && !is_over) {
-        result->truncated = 1;
+    runner->goes_on = (result->terminated || result->truncated) && result->continues;
+    if (gpur_env_limit(runner->max_steps, ++runner->steps, result))
         runner->cut += runner->is_bounded;
-    }
-    runner->goes_on = is_over && result->continues;
 }
 
 gpur_status gpur_env_runner_reset(gpur_env_runner *runner)
