@@ -20,34 +20,12 @@ except ImportError as missing:
     print(f"skipped: {missing} (pip install --no-deps minatar)")
     sys.exit(77)
 import support
+from our_numbers import OurNumbers
 
 GAMES = {"Asterix": "asterix", "Breakout": "breakout", "Freeway": "freeway", "Seaquest": "seaquest",
          "SpaceInvaders": "space_invaders"}
 HARDEST = {"Asterix": 9, "Seaquest": 19, "SpaceInvaders": 6}  # how many times they can become harder
 STAY, LEFT, UP, RIGHT, DOWN, FIRE = range(6)
-MASK = 2**64 - 1
-
-
-class OurNumbers:
-    """SplitMix64, as the games draw from it, with the names that the package calls."""
-
-    def __init__(self, seed):
-        self.state = seed
-
-    def rand(self, *shape):
-        if shape:
-            return numpy.array([self.rand() for _ in range(*shape)])
-        self.state = self.state + 0x9E3779B97F4A7C15 & MASK
-        z = self.state
-        z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9 & MASK
-        z = (z ^ z >> 27) * 0x94D049BB133111EB & MASK
-        return ((z ^ z >> 31) >> 11) * 2.0**-53
-
-    def randint(self, low, high=None, size=None):
-        if size:
-            return numpy.array([self.randint(low, high) for _ in range(size)])
-        low, high = (0, low) if high is None else (low, high)
-        return low + int(self.rand() * (high - low))
 
 
 def episode_of(env):

@@ -4,6 +4,7 @@ processes, and arrays that claim to be in a CUDA device's memory."""
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 import textwrap
@@ -58,10 +59,22 @@ def same(got, wanted):
     return got.dtype == wanted.dtype and got.shape == wanted.shape and got.tobytes() == wanted.tobytes()
 
 
-def blocks_of_page(name):
-    """The blocks of Python in a page of docs/, in their order."""
+def blocks_of_page(name, language="python"):
+    """The blocks of a language in a page of docs/, in their order."""
     page = (Path(__file__).resolve().parents[2] / "docs" / name).read_text(encoding="utf-8")
-    return re.findall(r"^```python\n(.*?)^```$", page, re.S | re.M)
+    return re.findall(rf"^```{language}\n(.*?)^```$", page, re.S | re.M)
+
+
+def compile_plugin(folder, source, *flags):
+    """The path of a plug-in with environments, made of its source."""
+    compiler = os.environ.get("CC") or shutil.which("cc") or shutil.which("gcc")
+    if compiler is None:
+        pytest.skip("no C compiler to make a plug-in with")
+    (folder / "plugin.c").write_text(source, encoding="utf-8")
+    include = PACKAGE.parents[1] / "include"
+    subprocess.run([compiler, "-shared", "-fPIC", "-w", "-O2", *flags, "-I", include, folder / "plugin.c", "-o",
+                    folder / "plugin.so"], check=True)
+    return str(folder / "plugin.so")
 
 
 def unaligned(values):

@@ -239,11 +239,11 @@ def test_a_training_in_a_game_of_atari(tmp_path):
 def test_every_block_of_a_page_is_one_that_is_run():
     """GUIDE[2] by test_torchrl.py, those of ape-x.md by test_apex.py, that of dqn-lambda.md by test_train.py, and the
     first of distributed.md by test_ray.py. Its second, which needs Ray Tune, is run by hand. Those of simulators.md are
-    run above and by test_lanes.py."""
+    run above and by test_lanes.py, and those of environments.md by test_envs.py."""
     pages = ["README.md", *(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md"))]
     count = {page: len(blocks_of(page)) for page in pages if blocks_of(page)}
     assert count == {"README.md": 1, "docs/python.md": 9, "docs/training.md": 1, "docs/distributed.md": 2,
-                     "docs/ape-x.md": 3, "docs/dqn-lambda.md": 1, "docs/simulators.md": 5}
+                     "docs/ape-x.md": 3, "docs/dqn-lambda.md": 1, "docs/simulators.md": 5, "docs/environments.md": 2}
 
 
 def test_frames_by_priority():

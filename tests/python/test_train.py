@@ -25,7 +25,7 @@ import gymnasium
 import numpy as np
 import pytest
 from gpureplay import _door, _options, _run_folder, train
-from support import PACKAGE, Endless, needs_files, run
+from support import PACKAGE, Endless, compile_plugin, needs_files, run
 
 # A corridor of 6 cells: action 1 goes right, 0 goes left. The reward is at its right end. Nothing in it is random. With
 # FRAMES it is shown in frames like those of Atari. Option fails=N: the step after N steps is refused.
@@ -154,26 +154,14 @@ def outcome(result):
 # Environments in Python.
 
 
-def make_plugin(tmp_path_factory, *flags):
-    compiler = os.environ.get("CC") or shutil.which("cc") or shutil.which("gcc")
-    if compiler is None:
-        pytest.skip("no C compiler to make a plug-in with")
-    folder = tmp_path_factory.mktemp("plugin")
-    (folder / "corridor.c").write_text(CORRIDOR, encoding="utf-8")
-    include = PACKAGE.parents[1] / "include"
-    subprocess.run([compiler, "-shared", "-fPIC", "-w", "-O2", *flags, "-I", include, folder / "corridor.c", "-o",
-                    folder / "corridor.so"], check=True)
-    return str(folder / "corridor.so")
-
-
 @pytest.fixture(scope="module")
 def plugin(tmp_path_factory):
-    return make_plugin(tmp_path_factory)
+    return compile_plugin(tmp_path_factory.mktemp("plugin"), CORRIDOR)
 
 
 @pytest.fixture(scope="module")
 def frames_plugin(tmp_path_factory):
-    return make_plugin(tmp_path_factory, "-DFRAMES")
+    return compile_plugin(tmp_path_factory.mktemp("plugin"), CORRIDOR, "-DFRAMES")
 
 
 @pytest.mark.parametrize("concurrent, synchronized", VARIANTS)

@@ -44,12 +44,14 @@ The main names:
     SequenceBatch   what `sample_sequences` returns: (batch_size, length, ...) arrays for recurrent agents
     Writer          one more source of transitions, for one more thread
     Device          an open device, to be shared or set up
+    make_env, make_vec  the library's games as environments of Gymnasium, one or many that step together
     preset          the settings of a published system
     show_config     prints what was built in, which devices there are, and what is missing
     file_info       what is in a file
 
 Modules that `import gpureplay` leaves out, since they need other packages:
 
+    gpureplay.envs  the classes of make_env and make_vec, and ids for gymnasium.make: import gpureplay.envs
     gpureplay.plot, gpureplay.tensorboard  learning curves of runs: python -m gpureplay.plot RUN
     gpureplay.ray   Ape-X on the machines of a Ray cluster: import gpureplay.ray
     gpureplay.fast_td3  a replay buffer for FastTD3: from gpureplay.fast_td3 import SimpleReplayBuffer
@@ -72,6 +74,7 @@ from ._lanes import LaneBuffer
 from ._learner import DQN, Weights
 from ._library import (Closed, DeviceError, Evicted, FileError, GpureplayError, Interrupted, InvalidArgument,
                        OutOfMemory, TooFew, Unavailable, WouldBlock, lib)
+from ._make_envs import make_env, make_vec
 from ._config import Preset, preset
 from ._policy import Acted, ActedByPolicy, Policy
 from ._run import EnvError, Run
@@ -89,5 +92,5 @@ __all__ = [
     "LaneStats", "LearnerStats",
     "OutOfMemory", "Plan", "Policy", "PolicyStats", "Preset", "PriorityStats", "ReplayBuffer", "Run", "RunEvent",
     "RunStats", "SequenceBatch", "Stats", "TooFew", "TrainResult", "Unavailable", "Weights", "WouldBlock", "Writer",
-    "file_info", "preset", "show_config", "train",
+    "file_info", "make_env", "make_vec", "preset", "show_config", "train",
 ]

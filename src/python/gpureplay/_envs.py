@@ -49,13 +49,16 @@ class NativeEnvs(Envs):
     @functools.cached_property
     def translation(self) -> Translation:  # type: ignore[override]
         action = env_info(self).action
-        if action.num_actions > 0:
-            return Translation()
-        shape = shape_of(action)
-        count = math.prod(shape)
-        low, high = ((one,) * count if many is None else tuple((ctypes.c_float * count).from_address(many))
-                     for one, many in ((action.low, action.lows), (action.high, action.highs)))
-        return Translation(bounds=(shape, low, high))
+        return Translation() if action.num_actions > 0 else Translation(bounds=bounds_of(action))
+
+
+def bounds_of(space: _c_api.Space) -> tuple[tuple[int, ...], tuple[float, ...], tuple[float, ...]]:
+    """(shape, low, high) of a space that is not discrete, with the bounds of each number."""
+    shape = shape_of(space)
+    count = math.prod(shape)
+    low, high = ((one,) * count if many is None else tuple((ctypes.c_float * count).from_address(many))
+                 for one, many in ((space.low, space.lows), (space.high, space.highs)))
+    return shape, low, high
 
 
 def _text(name: str, text: str) -> bytes:
@@ -92,7 +95,7 @@ def open_envs(env: Any, *, num_envs: int | None = None, eval_env: Any = None, op
         raise TypeError(f"eval_env is {eval_env!r} and env is {env!r}; only a list of environments and a vector "
                         "environment need an eval_env")
     if isinstance(env, str):
-        return (NativeEnvs(env, options) if _is_native(env) else
+        return (NativeEnvs(env, options) if is_native(env) else
                 PythonEnvs(_maker_of_name(env, _options_dict(options)), True))
     if options is not None:
         raise TypeError(f"env_options is {options!r} and env is {env!r}; options go with a name")
@@ -110,7 +113,7 @@ def game_names() -> list[str]:
     return found
 
 
-def _is_native(name: str) -> bool:
+def is_native(name: str) -> bool:
     """Whether the library finds this environment: a game, or a plug-in's file."""
     file, _ = _split(name)
     return name in game_names() or (file.endswith(".so") and len(file) > 3) or ("/" in file and os.path.exists(file))
@@ -133,7 +136,7 @@ def absolute(name: str) -> str:
 
 def name_of(name: str) -> str:
     """The name of an environment of the library or of a plug-in, without the file. Ids of Gymnasium are their names."""
-    return NativeEnvs(name, None).name if _is_native(name) else name
+    return NativeEnvs(name, None).name if is_native(name) else name
 
 
 def _maker_of_name(name: str, options: Mapping[str, Any]) -> Callable[[int], Any]:
@@ -200,7 +203,7 @@ def options_text(options: EnvOptions, env: Any = None) -> str:
     """As the library takes them, and files have them: "name=value,name=value". Gymnasium's `env` has True where the
     library has 1."""
     if isinstance(options, Mapping):
-        has_words = isinstance(env, str) and not _is_native(env)
+        has_words = isinstance(env, str) and not is_native(env)
         return ",".join(f"{name}={int(value) if isinstance(value, bool) and not has_words else value}"
                         for name, value in options.items())
     return options or ""
@@ -208,7 +211,7 @@ def options_text(options: EnvOptions, env: Any = None) -> str:
 
 def check_text(options: EnvOptions, env: Any) -> None:
     """InvalidArgument: a file's text of the options would give Gymnasium's `env` other ones when the run is resumed."""
-    if not isinstance(options, Mapping) or not isinstance(env, str) or _is_native(env):
+    if not isinstance(options, Mapping) or not isinstance(env, str) or is_native(env):
         return
     for name, value in options.items():
         found = _options_dict(options_text({name: value}, env))
