@@ -161,16 +161,14 @@ static gpur_status check_frame(gpur_env_runner *runner)
     return GPUR_OK;
 }
 
-/* Shows the network the first frame of an episode, which the environment has written. */
-static gpur_status show_first(gpur_env_runner *runner)
+gpur_status gpur_env_runner_note_beginning(gpur_env_runner *runner)
 {
     GPUR_TRY(check_frame(runner));
     begin_obs(runner->shape, runner->obs, runner->frame);
     return GPUR_OK;
 }
 
-/* Shows it the frame of a step. */
-static gpur_status show_next(gpur_env_runner *runner, const gpur_env_result *result)
+gpur_status gpur_env_runner_note_step(gpur_env_runner *runner, const gpur_env_result *result)
 {
     GPUR_TRY(check_frame(runner));
     const gpur_status status = runner->check_finite ? gpur_check_reward_finite(result->reward) : GPUR_OK;
@@ -192,29 +190,16 @@ gpur_status gpur_env_runner_reset(gpur_env_runner *runner)
     runner->steps = runner->goes_on ? runner->steps : 0;
     runner->goes_on = 0;
     GPUR_TRY(gpur_env_error(runner->type->reset(runner->env, runner->frame)));
-    return show_first(runner);
+    return gpur_env_runner_note_beginning(runner);
 }
 
 gpur_status gpur_env_runner_step(gpur_env_runner *runner, const void *action, gpur_env_result *result)
 {
     *result = (gpur_env_result){0};
     GPUR_TRY(gpur_env_error(runner->type->step(runner->env, action, runner->frame, result)));
-    GPUR_TRY(show_next(runner, result));
+    GPUR_TRY(gpur_env_runner_note_step(runner, result));
     limit(runner, result);
     return GPUR_OK;
-}
-
-gpur_status gpur_env_runner_note_beginning(gpur_env_runner *runner, const unsigned char *frame)
-{
-    memcpy(runner->frame, frame, (size_t)runner->shape->frame_bytes);
-    return show_first(runner);
-}
-
-gpur_status gpur_env_runner_note_step(gpur_env_runner *runner, const gpur_env_result *result,
-                                      const unsigned char *frame)
-{
-    memcpy(runner->frame, frame, (size_t)runner->shape->frame_bytes);
-    return show_next(runner, result);
 }
 
 gpur_status gpur_env_runner_open(gpur_env_runner *runner, const gpur_obs_shape *shape, unsigned char *obs,

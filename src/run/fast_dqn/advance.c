@@ -127,23 +127,12 @@ static gpur_status deliver_episodes(gpur_fast_dqn *run)
     return GPUR_OK;
 }
 
-static void count_episode(void *context, const gpur_run_event *episode)
-{
-    gpur_fast_dqn *const run = context;
-    gpur_run_event event = *episode;
-    event.train_steps = atomic_load(&run->meter.items[GPUR_PHASE_TRAIN]);
-    gpur_mutex_lock(&run->core.lock);
-    gpur_run_count_episode(&run->core, event.mean_return);
-    gpur_run_add_event(&run->core, event);
-    gpur_mutex_unlock(&run->core.lock);
-}
-
 gpur_status gpur_fast_dqn_flush(gpur_fast_dqn *run)
 {
     const double begin = gpur_clock_seconds();
     gpur_fast_dqn_call_delay(run, GPUR_PHASE_FLUSH, run->step);
     for (int32_t i = 0; i < run->shape.envs; i++)
-        GPUR_TRY(gpur_env_slot_flush(&run->slots[i], run->config.whole_episodes, count_episode, run));
+        GPUR_TRY(gpur_env_slot_flush(&run->slots[i]));
     gpur_meter_add(&run->meter, GPUR_PHASE_FLUSH, run->shape.envs, begin);
     return deliver_episodes(run);
 }
@@ -341,7 +330,7 @@ static gpur_status pause_all(gpur_fast_dqn *run)
     if (run->has_begun)
         GPUR_TRY(take_steps_back(run));
     for (int32_t i = 0; i < run->shape.envs; i++)
-        gpur_env_slot_count_episodes(&run->slots[i], count_episode, run);
+        gpur_env_slot_count_episodes(&run->slots[i]);
     return GPUR_INTERRUPTED;
 }
 

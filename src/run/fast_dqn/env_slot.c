@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* An environment of a run of fast DQN with its log and its writer: stepping, logging, and flushing the log. */
-#include "run/fast_dqn/env_slot.h"
+#include "run/fast_dqn/handle.h"
 
 #include "base/numbers.h"
+#include "learn/learner.h"
 #include "replay/finite.h"
 #include "replay/view.h"
 
@@ -103,19 +104,23 @@ gpur_status gpur_env_slot_step(gpur_env_slot *slot, int64_t step, int32_t action
     return is_over ? gpur_env_slot_begin(slot, step) : GPUR_OK;
 }
 
-gpur_status gpur_env_slot_note_beginning(gpur_env_slot *slot, int64_t step, const unsigned char *frame)
+gpur_status gpur_env_slot_note_beginning(gpur_env_slot *slot, int64_t step)
 {
-    GPUR_TRY(gpur_env_runner_note_beginning(&slot->runner, frame));
+    GPUR_TRY(gpur_env_runner_note_beginning(&slot->runner));
     slot->awaits_reset = 0;
     return log_beginning(slot, step);
 }
 
-gpur_status gpur_env_slot_note_step(gpur_env_slot *slot, int64_t step, int32_t action, const gpur_env_result *result,
-                                    const unsigned char *frame)
+gpur_status gpur_env_slot_note_step(gpur_env_slot *slot, int64_t step, int32_t action, const gpur_env_result *result)
 {
     slot->steps++;
-    GPUR_TRY(gpur_env_runner_note_step(&slot->runner, result, frame));
+    GPUR_TRY(gpur_env_runner_note_step(&slot->runner, result));
     return log_step(slot, step, action, result);
+}
+
+static int ends_game(const gpur_log_entry *e)
+{
+    return (e->terminated || e->truncated) && !e->continues;
 }
 
 int64_t gpur_env_slot_open_steps(const gpur_env_slot *slot)
@@ -123,8 +128,7 @@ int64_t gpur_env_slot_open_steps(const gpur_env_slot *slot)
     int64_t steps = slot->episode_length;
     for (int64_t i = slot->log.counted; i < slot->log.count; i++) {
         const gpur_log_entry *const e = entry_at(&slot->log, i);
-        const int is_end = (e->terminated || e->truncated) && !e->continues;
-        steps = e->action < 0 ? steps : is_end ? 0 : steps + 1;
+        steps = e->action < 0 ? steps : ends_game(e) ? 0 : steps + 1;
     }
     return steps;
 }
@@ -145,11 +149,6 @@ static gpur_status flush_step(gpur_env_slot *slot, const gpur_log_entry *e, cons
     return gpur_writer_step_ex(slot->writer, &input);
 }
 
-static int ends_game(const gpur_log_entry *e)
-{
-    return (e->terminated || e->truncated) && !e->continues;
-}
-
 void gpur_env_slot_drop_open_game(gpur_env_slot *slot)
 {
     gpur_step_log *const log = &slot->log;
@@ -160,35 +159,39 @@ void gpur_env_slot_drop_open_game(gpur_env_slot *slot)
     slot->episode_length = 0;
 }
 
-static void count_step(gpur_env_slot *slot, const gpur_log_entry *e, gpur_episode_sink sink, void *context)
+static void count_step(gpur_env_slot *slot, const gpur_log_entry *e)
 {
+    gpur_run *const core = &slot->run->core;
     slot->episode_return += (double)e->reward;
     slot->episode_length++;
     if (!ends_game(e))
         return;
-    const gpur_run_event event = {.kind = GPUR_RUN_EPISODE,
-                                  .env_index = slot->index,
-                                  .env_steps = e->step,
-                                  .length = slot->episode_length,
-                                  .episodes = 1,
-                                  .mean_return = slot->episode_return};
+    gpur_mutex_lock(&core->lock);
+    gpur_run_count_episode(core, slot->episode_return);
+    gpur_run_add_event(core, (gpur_run_event){.kind = GPUR_RUN_EPISODE,
+                                              .env_index = slot->index,
+                                              .env_steps = e->step,
+                                              .train_steps = atomic_load(&slot->run->meter.items[GPUR_PHASE_TRAIN]),
+                                              .length = slot->episode_length,
+                                              .episodes = 1,
+                                              .mean_return = slot->episode_return});
+    gpur_mutex_unlock(&core->lock);
     slot->episode_return = 0.0;
     slot->episode_length = 0;
-    sink(context, &event);
 }
 
 /* Counts the entries before `end` that were not counted yet. */
-static void count_until(gpur_env_slot *slot, int64_t end, gpur_episode_sink sink, void *context)
+static void count_until(gpur_env_slot *slot, int64_t end)
 {
     gpur_step_log *const log = &slot->log;
     for (; log->counted < end; log->counted++)
         if (entry_at(log, log->counted)->action >= 0)
-            count_step(slot, entry_at(log, log->counted), sink, context);
+            count_step(slot, entry_at(log, log->counted));
 }
 
-void gpur_env_slot_count_episodes(gpur_env_slot *slot, gpur_episode_sink sink, void *context)
+void gpur_env_slot_count_episodes(gpur_env_slot *slot)
 {
-    count_until(slot, slot->log.count, sink, context);
+    count_until(slot, slot->log.count);
 }
 
 /* Entries that are flushed now. An episode begins with an entry of its own, so whole episodes end before the last
@@ -201,17 +204,17 @@ static int64_t count_ready(const gpur_step_log *log, int whole_episodes)
     return whole_episodes && ready > 0 ? ready - 1 : ready;
 }
 
-gpur_status gpur_env_slot_flush(gpur_env_slot *slot, int whole_episodes, gpur_episode_sink sink, void *context)
+gpur_status gpur_env_slot_flush(gpur_env_slot *slot)
 {
     gpur_step_log *const log = &slot->log;
-    const int64_t ready = count_ready(log, whole_episodes);
+    const int64_t ready = count_ready(log, slot->run->config.whole_episodes);
     for (int64_t i = 0; i < ready; i++) {
         const gpur_log_entry *const e = entry_at(log, i);
         if (e->action < 0)
             GPUR_TRY(gpur_writer_reset(slot->writer, 0, frame_at(log, i)));
         else
             GPUR_TRY(flush_step(slot, e, frame_at(log, i)));
-        count_until(slot, i + 1, sink, context);
+        count_until(slot, i + 1);
     }
     if (ready > 0)
         memmove(log->entries, log->entries + ready * log->entry_bytes,
@@ -223,8 +226,9 @@ gpur_status gpur_env_slot_flush(gpur_env_slot *slot, int whole_episodes, gpur_ep
 
 /* Opening and closing. */
 
-gpur_status gpur_env_slot_open(gpur_env_slot *slot, gpur_replay *replay)
+gpur_status gpur_env_slot_open(gpur_env_slot *slot)
 {
+    gpur_replay *const replay = slot->run->learner->replay;
     const gpur_schema *const schema = gpur_replay_schema(replay);
     gpur_writer_config config;
     slot->log.entry_bytes = (int64_t)sizeof(gpur_log_entry) + gpur_round_up(slot->runner.shape->frame_bytes, 8);

@@ -25,6 +25,7 @@ typedef struct gpur_step_log {
 gpur_status gpur_step_log_check(const gpur_step_log *log, int32_t num_actions, const gpur_env_runner *runner);
 
 typedef struct gpur_env_slot {
+    struct gpur_fast_dqn *run;
     int32_t index;
     gpur_env_runner runner;
     uint64_t steps;       /* that the slot has taken: the number of its random numbers */
@@ -37,10 +38,8 @@ typedef struct gpur_env_slot {
     int64_t episode_length;
 } gpur_env_slot;
 
-typedef void (*gpur_episode_sink)(void *context, const gpur_run_event *episode);
-
 /* Opens the log and the writer of a slot whose runner is open. */
-gpur_status gpur_env_slot_open(gpur_env_slot *slot, gpur_replay *replay);
+gpur_status gpur_env_slot_open(gpur_env_slot *slot);
 void gpur_env_slot_close(gpur_env_slot *slot); /* also after a failed open */
 
 /* Begins the first episode. */
@@ -49,10 +48,9 @@ gpur_status gpur_env_slot_begin(gpur_env_slot *slot, int64_t step);
 /* Takes a step, and begins the next episode if it ends one. Both go to the log. *ended: 1 if a game has ended. */
 gpur_status gpur_env_slot_step(gpur_env_slot *slot, int64_t step, int32_t action, int *ended);
 
-/* The same two for an environment that is one of a vector: they only note what it did. */
-gpur_status gpur_env_slot_note_beginning(gpur_env_slot *slot, int64_t step, const unsigned char *frame);
-gpur_status gpur_env_slot_note_step(gpur_env_slot *slot, int64_t step, int32_t action, const gpur_env_result *result,
-                                    const unsigned char *frame);
+/* The same two for an environment that is one of a vector: they only note what it did, when the runner has its frame. */
+gpur_status gpur_env_slot_note_beginning(gpur_env_slot *slot, int64_t step);
+gpur_status gpur_env_slot_note_step(gpur_env_slot *slot, int64_t step, int32_t action, const gpur_env_result *result);
 
 /* Puts the slot and the step in front of an error. */
 gpur_status gpur_env_slot_name_error(const gpur_env_slot *slot, int64_t step, gpur_status status);
@@ -63,8 +61,8 @@ int64_t gpur_env_slot_open_steps(const gpur_env_slot *slot);
 /* Takes what belongs to a game that has not ended out of the log. */
 void gpur_env_slot_drop_open_game(gpur_env_slot *slot);
 
-/* Counts the steps in the log: games that have ended go to the sink. Flushing counts them, too, each once. */
-void gpur_env_slot_count_episodes(gpur_env_slot *slot, gpur_episode_sink sink, void *context);
+/* Counts the steps in the log: games that have ended become the run's. Flushing counts them, too, each once. */
+void gpur_env_slot_count_episodes(gpur_env_slot *slot);
 
-/* Moves the log to the replay. `whole_episodes` 1: what belongs to an episode that has not ended stays. */
-gpur_status gpur_env_slot_flush(gpur_env_slot *slot, int whole_episodes, gpur_episode_sink sink, void *context);
+/* Moves the log to the replay. With `whole_episodes` what belongs to an episode that has not ended stays. */
+gpur_status gpur_env_slot_flush(gpur_env_slot *slot);

@@ -75,7 +75,7 @@ static gpur_status make_envs(gpur_fast_dqn *run)
 gpur_status gpur_fast_dqn_begin_envs(gpur_fast_dqn *run)
 {
     if (run->vector.type)
-        return gpur_vector_begin(&run->vector, run->slots, run->shape.envs, run->step);
+        return gpur_vector_begin(run);
     for (int32_t i = 0; i < run->shape.envs; i++) {
         gpur_env_slot *const slot = &run->slots[i];
         GPUR_TRY(gpur_env_slot_name_error(slot, run->step, gpur_env_slot_begin(slot, run->step)));
@@ -111,6 +111,7 @@ gpur_status gpur_fast_dqn_open_envs(gpur_fast_dqn *run)
     gpur_replay *const replay = run->learner->replay;
     run->vector.type = run->core.config.vector;
     for (int32_t i = 0; i < envs; i++) {
+        run->slots[i].run = run;
         run->slots[i].index = i;
         run->slots[i].runner.type = run->core.config.vector ? NULL : run->core.config.type;
     }
@@ -124,6 +125,6 @@ gpur_status gpur_fast_dqn_open_envs(gpur_fast_dqn *run)
         gpur_obs_shape_find(&run->info.obs, gpur_replay_schema(replay), gpur_replay_settings(replay), &run->obs_shape));
     GPUR_TRY(open_runners(run));
     for (int32_t i = 0; i < envs; i++)
-        GPUR_TRY(gpur_env_slot_open(&run->slots[i], replay));
-    return run->vector.type ? gpur_vector_open(&run->vector, &run->obs_shape, envs) : GPUR_OK;
+        GPUR_TRY(gpur_env_slot_open(&run->slots[i]));
+    return run->vector.type ? gpur_vector_open(run) : GPUR_OK;
 }

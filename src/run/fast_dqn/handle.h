@@ -14,7 +14,14 @@
 #include "run/fast_dqn/job_thread.h"
 #include "run/fast_dqn/meter.h"
 #include "run/fast_dqn/sequence.h"
-#include "run/fast_dqn/vector.h"
+
+/* The environments of the slots, if they are one vector. */
+typedef struct gpur_vector {
+    const gpur_vector_env_type *type; /* NULL: the slots have environments of their own */
+    void *env;
+    void *memory;
+    gpur_vector_result result; /* (W, ...) in `memory` */
+} gpur_vector;
 
 /* A thread that steps the slots `index`, index + threads, ... Its jobs are the global steps; it is woken for those of
  * its slots, and passes over the others. */
@@ -56,10 +63,10 @@ typedef struct gpur_fast_dqn {
     gpur_fast_dqn_delay delay;        /* NULL: none */
     void *delay_context;
 
-    unsigned char *obs;           /* (W, obs) what the network sees of each environment */
-    int32_t *greedy;              /* (W) actions of the last inference, with `synchronized` */
-    gpur_env_slot *slots;         /* (W) */
-    gpur_vector vector;           /* their environments, if they are one vector */
+    unsigned char *obs;   /* (W, obs) what the network sees of each environment */
+    int32_t *greedy;      /* (W) actions of the last inference, with `synchronized` */
+    gpur_env_slot *slots; /* (W) */
+    gpur_vector vector;
     gpur_env_thread *env_threads; /* (threads) */
     gpur_job_thread trainer;      /* its jobs are train steps */
     gpur_job_thread evaluation;   /* its jobs are evaluations, each of the weights that were copied for it */
@@ -129,6 +136,20 @@ gpur_status gpur_fast_dqn_begin_envs(gpur_fast_dqn *run);
 /* After a load: makes environments that cannot be saved again, with the seeds that follow from the steps taken, and
  * begins an episode of every slot. */
 gpur_status gpur_fast_dqn_remake_envs(gpur_fast_dqn *run);
+
+/* The slots as one vector environment, which steps all of them at once, vector.c. */
+
+/* Allocates the arrays of a step. */
+gpur_status gpur_vector_open(gpur_fast_dqn *run);
+void gpur_vector_close(gpur_vector *vector); /* accepts a zeroed one */
+void gpur_vector_close_env(gpur_vector *vector);
+
+/* Begins the first episode of every slot. */
+gpur_status gpur_vector_begin(gpur_fast_dqn *run);
+
+/* Takes a step of every slot: those numbered step, step + 1, ..., by the actions in run->greedy. *transitions: steps
+ * that did not only begin an episode. *ended: 1 if a game has ended. */
+gpur_status gpur_vector_step(gpur_fast_dqn *run, int64_t step, int64_t *transitions, int *ended);
 
 /* The jobs of the threads, jobs.c. */
 

@@ -56,7 +56,7 @@ static gpur_status take_vector_step(gpur_fast_dqn *run, int64_t first, int64_t *
             run->greedy[i] = action;
     }
     gpur_fast_dqn_call_delay(run, GPUR_PHASE_ENV, first);
-    GPUR_TRY(gpur_vector_step(&run->vector, run->slots, slots, first, run->greedy, transitions, ended));
+    GPUR_TRY(gpur_vector_step(run, first, transitions, ended));
     if (first > 0)
         gpur_meter_add(&run->meter, GPUR_PHASE_ENV, slots, begin);
     return GPUR_OK;
