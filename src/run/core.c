@@ -340,7 +340,7 @@ gpur_status gpur_run_load(gpur_run *run, const char *folder, int32_t refill)
 
 /* Statistics. */
 
-double gpur_run_recent_return(const gpur_run *run)
+static double recent_return(const gpur_run *run)
 {
     const gpur_run_returns *const returns = &run->returns;
     const int64_t count = gpur_min(returns->count, GPUR_RUN_RECENT);
@@ -355,7 +355,7 @@ gpur_status gpur_run_get_stats(gpur_run *run, gpur_run_stats *stats)
     GPUR_REQUIRE(run && stats, "run and stats must not be NULL");
     gpur_mutex_lock(&run->lock);
     gpur_run_stats known = run->stats;
-    known.recent_return = gpur_run_recent_return(run);
+    known.recent_return = recent_return(run);
     known.loss = run->system->loss(run);
     run->system->fill_stats(run, &known);
     gpur_mutex_unlock(&run->lock);

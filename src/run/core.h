@@ -100,9 +100,8 @@ gpur_status gpur_run_fail_loading(gpur_run *run, gpur_status status);
 /* Refuses NULL, and a run that has ended. */
 gpur_status gpur_run_check_open(gpur_run *run);
 
-/* Adds a return to the last ones; their mean. Under the lock. */
+/* Adds a return to the last ones. Under the lock. */
 void gpur_run_add_return(gpur_run *run, double episode_return);
-double gpur_run_recent_return(const gpur_run *run);
 
 /* Counts an episode that has ended, and its return. Under the lock. */
 void gpur_run_count_episode(gpur_run *run, double episode_return);

@@ -89,14 +89,6 @@ static void wait_for_all(gpur_fast_dqn *run)
     (void)gpur_job_thread_wait(&run->evaluation);
 }
 
-/* Of several errors one is reported: that of an environment, before the trainer's and the evaluation's. */
-static gpur_status check_threads(const gpur_fast_dqn *run)
-{
-    GPUR_TRY(check_envs(run));
-    GPUR_TRY(gpur_job_thread_check(&run->trainer));
-    return gpur_job_thread_check(&run->evaluation);
-}
-
 /* Evaluations. */
 
 /* Waits for the evaluation that is played, if there is one, and reports it. */
@@ -289,30 +281,18 @@ static gpur_status begin(gpur_fast_dqn *run)
 
 /* Stopping. */
 
-/* The last global step that any environment has taken. */
-static int64_t find_last_taken(const gpur_fast_dqn *run)
-{
-    int64_t last = run->joined;
-    for (int32_t i = 0; i < run->shape.envs; i++)
-        last = gpur_max(last, run->slots[i].taken);
-    return last;
-}
-
-static void resume_envs(gpur_fast_dqn *run, int64_t last)
-{
-    for (int32_t i = 0; i < run->threads; i++)
-        gpur_job_thread_resume(&run->env_threads[i].jobs, last);
-}
-
 /* Steps that were dispatched and that no environment has taken are taken back. Between the last join and the last
  * dispatch there are only dispatches, so of the step that is then the next one all other operations were carried
  * out. */
 static gpur_status take_steps_back(gpur_fast_dqn *run)
 {
     gpur_sequence_op ops[GPUR_SEQUENCE_MAX_OPS];
-    const int64_t last = find_last_taken(run);
+    int64_t last = run->joined; /* that any environment has taken */
+    for (int32_t i = 0; i < run->shape.envs; i++)
+        last = gpur_max(last, run->slots[i].taken);
     atomic_store(&run->is_catching_up, 1);
-    resume_envs(run, last);
+    for (int32_t i = 0; i < run->threads; i++)
+        gpur_job_thread_resume(&run->env_threads[i].jobs, last);
     (void)wait_for_envs(run);
     atomic_store(&run->is_catching_up, 0);
     GPUR_TRY(check_envs(run));
@@ -322,11 +302,14 @@ static gpur_status take_steps_back(gpur_fast_dqn *run)
     return GPUR_OK;
 }
 
-/* The run was stopped, or a thread has failed. */
+/* The run was stopped, or a thread has failed. Of several errors one is reported: that of an environment, before the
+ * trainer's and the evaluation's. */
 static gpur_status pause_all(gpur_fast_dqn *run)
 {
     wait_for_all(run);
-    GPUR_TRY(check_threads(run));
+    GPUR_TRY(check_envs(run));
+    GPUR_TRY(gpur_job_thread_check(&run->trainer));
+    GPUR_TRY(gpur_job_thread_check(&run->evaluation));
     if (run->has_begun)
         GPUR_TRY(take_steps_back(run));
     for (int32_t i = 0; i < run->shape.envs; i++)
@@ -403,23 +386,19 @@ gpur_status gpur_fast_dqn_advance(gpur_run *core, int64_t steps, int64_t train_s
     return end(run, take_steps(run, run->step + steps));
 }
 
-/* Forgets an evaluation that was stopped or has failed: its games, and the error. */
-static void abandon_evaluation(gpur_fast_dqn *run)
-{
-    gpur_job_thread_restart_at(&run->evaluation, run->begun);
-    gpur_evaluator_abandon(&run->evaluator);
-    atomic_store(&run->failing, 0);
-}
-
+/* One that was stopped or has failed is forgotten: its games, and the error. */
 static gpur_status evaluate(gpur_fast_dqn *run, int64_t episodes, int32_t greedy)
 {
     GPUR_TRY(begin_evaluation(run, episodes, greedy));
     const int is_done = gpur_job_thread_wait(&run->evaluation);
     const gpur_status status = gpur_job_thread_check(&run->evaluation);
     run->reported = run->begun;
-    if (!is_done || status != GPUR_OK)
-        abandon_evaluation(run);
-    return status != GPUR_OK ? status : is_done ? GPUR_OK : GPUR_INTERRUPTED;
+    if (is_done && status == GPUR_OK)
+        return GPUR_OK;
+    gpur_job_thread_restart_at(&run->evaluation, run->begun);
+    gpur_evaluator_abandon(&run->evaluator);
+    atomic_store(&run->failing, 0);
+    return status != GPUR_OK ? status : GPUR_INTERRUPTED;
 }
 
 /* An evaluation beside the training that was paused comes first. Its error ends the run, as in an advance. */

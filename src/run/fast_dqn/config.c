@@ -100,12 +100,6 @@ static gpur_status check_envs(const gpur_fast_dqn *run)
     return GPUR_OK;
 }
 
-static int32_t threads_of(const gpur_fast_dqn *run)
-{
-    const gpur_fast_dqn_config *const c = &run->config;
-    return run->core.config.vector ? 1 : c->threads > 0 ? c->threads : (int32_t)gpur_min(c->num_envs, MAX_THREADS);
-}
-
 gpur_status gpur_fast_dqn_configure(gpur_fast_dqn *run, const gpur_fast_dqn_config *given)
 {
     gpur_fast_dqn_config *const c = &run->config;
@@ -125,6 +119,6 @@ gpur_status gpur_fast_dqn_configure(gpur_fast_dqn *run, const gpur_fast_dqn_conf
     GPUR_TRY(check_values(run));
     GPUR_TRY(check_envs(run));
     GPUR_TRY(check_cache(run));
-    run->threads = threads_of(run);
+    run->threads = all->vector ? 1 : c->threads > 0 ? c->threads : (int32_t)gpur_min(c->num_envs, MAX_THREADS);
     return GPUR_OK;
 }

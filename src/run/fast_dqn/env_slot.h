@@ -48,7 +48,8 @@ gpur_status gpur_env_slot_begin(gpur_env_slot *slot, int64_t step);
 /* Takes a step, and begins the next episode if it ends one. Both go to the log. *ended: 1 if a game has ended. */
 gpur_status gpur_env_slot_step(gpur_env_slot *slot, int64_t step, int32_t action, int *ended);
 
-/* The same two for an environment that is one of a vector: they only note what it did, when the runner has its frame. */
+/* The same two for an environment that is one of a vector: they only note what it did, when the runner has its
+ * frame. */
 gpur_status gpur_env_slot_note_beginning(gpur_env_slot *slot, int64_t step);
 gpur_status gpur_env_slot_note_step(gpur_env_slot *slot, int64_t step, int32_t action, const gpur_env_result *result);
 

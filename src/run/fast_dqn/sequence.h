@@ -2,8 +2,7 @@
 /*
  * The order of a run's work, as a pure function of its shape and of the global step [Daley & Amato 2021, algorithm 1;
  * without concurrent training the order is that of the authors' code: the environments stop for each train step; with
- * `burst` it is algorithm 1 of Daley & Amato 2021b, Virtual Replay Cache]. A run executes it; a benchmark adds up what
- * it should cost.
+ * `burst` it is algorithm 1 of Daley & Amato 2021b, Virtual Replay Cache]. A run executes it.
  */
 #pragma once
 

@@ -150,14 +150,6 @@ static gpur_status save_all(run_state *state, gpur_state_table *table, const cha
     return gpur_state_write(table, folder);
 }
 
-static int64_t count_logged(const gpur_fast_dqn *run)
-{
-    int64_t logged = 0;
-    for (int32_t i = 0; i < run->shape.envs; i++)
-        logged += run->slots[i].log.count;
-    return logged;
-}
-
 gpur_status gpur_fast_dqn_save(gpur_run *core, const char *folder)
 {
     gpur_fast_dqn *const run = gpur_fast_dqn_of(core);
@@ -172,7 +164,8 @@ gpur_status gpur_fast_dqn_save(gpur_run *core, const char *folder)
                  run->step, run->shape.target_period);
     GPUR_TRY(gpur_fast_dqn_flush(run));
     GPUR_TRY(gpur_folder_make(folder));
-    state.log_entries = count_logged(run);
+    for (int32_t i = 0; i < run->shape.envs; i++)
+        state.log_entries += run->slots[i].log.count;
     gpur_state_table table = table_of(&state);
     const gpur_status status = save_all(&state, &table, folder);
     free(state.memory);

@@ -21,12 +21,9 @@ typedef enum job { JOB_NONE, JOB_VALUES, JOB_TRAIN, JOB_ROUND, JOB_RELEASE } job
 void gpur_a2c_ask(gpur_agent_slot *slot, int32_t asks)
 {
     gpur_ga3c *const run = slot->run;
-    gpur_mutex_lock(&run->core.lock);
     slot->asks = asks;
     if (++run->waiting == run->running)
         gpur_mutex_notify_all(&run->core.lock);
-    gpur_mutex_unlock(&run->core.lock);
-    gpur_semaphore_wait(&slot->replied);
 }
 
 /* The rollout is trained on before any agent gets another action, so a slot has one at most. */
@@ -62,11 +59,6 @@ static void dismiss(gpur_ga3c *run)
     }
 }
 
-static int has_steps(const gpur_ga3c *run)
-{
-    return run->remaining > 0 && !atomic_load(&run->core.stopping);
-}
-
 static int asks_value(const gpur_ga3c *run)
 {
     for (int32_t i = 0; i < run->slot_count; i++)
@@ -80,12 +72,12 @@ static job next_job(const gpur_ga3c *run)
     if (run->core.status != GPUR_OK || run->waiting < run->running || run->is_performing)
         return JOB_NONE;
     if (run->in_round > 0)
-        return has_steps(run) ? JOB_RELEASE : JOB_NONE;
+        return gpur_ga3c_has_steps(run) ? JOB_RELEASE : JOB_NONE;
     if (asks_value(run))
         return JOB_VALUES;
     if (run->untrained > 0)
         return JOB_TRAIN;
-    return run->running > 0 && has_steps(run) ? JOB_ROUND : JOB_NONE;
+    return run->running > 0 && gpur_ga3c_has_steps(run) ? JOB_ROUND : JOB_NONE;
 }
 
 int gpur_a2c_is_parked(const gpur_ga3c *run)
@@ -145,7 +137,7 @@ static void begin_round(gpur_ga3c_thread *scheduler)
 
 static void release(gpur_ga3c *run)
 {
-    for (int32_t i = 0; i < run->slot_count && has_steps(run); i++) {
+    for (int32_t i = 0; i < run->slot_count && gpur_ga3c_has_steps(run); i++) {
         if (!run->slots[i]->is_in_round)
             continue;
         run->remaining--;

@@ -10,7 +10,7 @@ static const double POLL_SECONDS = 0.05; /* between two looks at the tuner's clo
 /* Under the lock. */
 static int is_done(const gpur_ga3c *run)
 {
-    if (run->remaining > 0 && run->core.status == GPUR_OK && !atomic_load(&run->core.stopping))
+    if (gpur_ga3c_has_steps(run))
         return 0;
     return run->config.system == GPUR_A2C ? gpur_a2c_is_parked(run) : run->active == 0;
 }

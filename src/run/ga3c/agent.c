@@ -10,6 +10,7 @@
 typedef struct agent {
     gpur_ga3c *run;
     gpur_agent_slot *slot;
+    int32_t system; /* of the run, GPUR_GA3C and so on */
     gpur_env_runner runner;
     gpur_rollout *rollout;     /* open; NULL: none */
     int32_t has_action;        /* 1: the action of the next step is there already */
@@ -32,17 +33,12 @@ static gpur_status open_runner(agent *a, int64_t incarnation)
     return gpur_env_runner_open(&a->runner, &run->shape, NULL, run->model.check_finite);
 }
 
-static int is_system(const agent *a, int32_t system)
-{
-    return a->run->config.system == system;
-}
-
 static gpur_status open_agent(agent *a, int64_t incarnation)
 {
     gpur_ga3c *const run = a->run;
     const gpur_ga3c_model *const model = &run->model;
     GPUR_TRY(open_runner(a, incarnation));
-    if (is_system(a, GPUR_A3C)) {
+    if (a->system == GPUR_A3C) {
         GPUR_TRY(gpur_training_batch_open(run, &a->batch));
         GPUR_TRY(model->local_open(model->context, &a->local));
     }
@@ -96,10 +92,9 @@ static void take_report(gpur_agent_slot *slot, gpur_agent_report *report)
 /* The gate. */
 
 /* A2C has no gate: its scheduler says who takes a step. */
-static int may_step(gpur_ga3c *run)
+static int may_step(const agent *a)
 {
-    return run->config.system == GPUR_A2C ||
-           (run->remaining > 0 && run->core.status == GPUR_OK && !atomic_load(&run->core.stopping));
+    return a->system == GPUR_A2C || gpur_ga3c_has_steps(a->run);
 }
 
 /* Waits until the agent may take a step; 0: it is asked to end. */
@@ -109,21 +104,35 @@ static int pass_gate(agent *a)
     const _Atomic int *const must_end = &a->slot->must_end;
     gpur_mutex_lock(&run->core.lock);
     take_report(a->slot, &a->report);
-    if (!may_step(run) && !atomic_load(must_end)) {
+    if (!may_step(a) && !atomic_load(must_end)) {
         if (--run->active == 0)
             gpur_mutex_notify_all(&run->core.lock);
-        while (!may_step(run) && !atomic_load(must_end))
+        while (!may_step(a) && !atomic_load(must_end))
             gpur_mutex_wait(&run->core.lock);
         run->active++;
     }
     const int passes = !atomic_load(must_end);
-    if (passes && run->config.system != GPUR_A2C)
+    if (passes && a->system != GPUR_A2C)
         run->remaining--;
     gpur_mutex_unlock(&run->core.lock);
     return passes;
 }
 
 /* Actions and values. */
+
+/* Agents of A2C wait for their next step here, so they report what they have done before. */
+static void ask_others(agent *a, int32_t asks)
+{
+    if (a->system == GPUR_A2C) {
+        gpur_mutex_lock(&a->run->core.lock);
+        take_report(a->slot, &a->report);
+        gpur_a2c_ask(a->slot, asks);
+        gpur_mutex_unlock(&a->run->core.lock);
+    } else {
+        (void)gpur_queue_put(&a->run->requests, a->slot, NULL);
+    }
+    gpur_semaphore_wait(&a->slot->replied);
+}
 
 static gpur_status ask_local(agent *a)
 {
@@ -133,21 +142,6 @@ static gpur_status ask_local(agent *a)
                                        &slot->value);
 }
 
-/* Agents of A2C wait for their next step here, so they report what they have done before. */
-static void ask_scheduler(agent *a, int32_t asks)
-{
-    gpur_mutex_lock(&a->run->core.lock);
-    take_report(a->slot, &a->report);
-    gpur_mutex_unlock(&a->run->core.lock);
-    gpur_a2c_ask(a->slot, asks);
-}
-
-static void ask_predictor(agent *a)
-{
-    (void)gpur_queue_put(&a->run->requests, a->slot, NULL);
-    gpur_semaphore_wait(&a->slot->replied);
-}
-
 /* Gets the action, the value and the version of the weights for the present observation. GPUR_INTERRUPTED: the agent
  * must end. */
 static gpur_status ask(agent *a, int32_t asks)
@@ -155,12 +149,10 @@ static gpur_status ask(agent *a, int32_t asks)
     gpur_status status = GPUR_OK;
     const double begin = gpur_clock_seconds();
     a->slot->obs = a->runner.obs;
-    if (is_system(a, GPUR_A3C))
+    if (a->system == GPUR_A3C)
         status = ask_local(a);
-    else if (is_system(a, GPUR_A2C))
-        ask_scheduler(a, asks);
     else
-        ask_predictor(a);
+        ask_others(a, asks);
     a->report.wait_seconds += gpur_clock_seconds() - fmax(begin, a->slot->since);
     if (a->slot->is_dismissed)
         return GPUR_INTERRUPTED;
@@ -172,17 +164,14 @@ static gpur_status ask(agent *a, int32_t asks)
 
 /* Rollouts. */
 
-/* The weights that the agent acts with for a rollout [Mnih et al. 2016, algorithm S3]. */
-static gpur_status pull(agent *a)
-{
-    a->pulled = atomic_load(&a->run->updates);
-    return a->run->model.local_pull(a->local);
-}
-
+/* A3C's agents act with the weights of its beginning [Mnih et al. 2016, algorithm S3]. */
 static gpur_status begin_rollout(agent *a)
 {
     GPUR_TRY(gpur_rollout_take(&a->run->pool, &a->rollout));
-    return is_system(a, GPUR_A3C) ? pull(a) : GPUR_OK;
+    if (a->system != GPUR_A3C)
+        return GPUR_OK;
+    a->pulled = atomic_load(&a->run->updates);
+    return a->run->model.local_pull(a->local);
 }
 
 static void count_dropped(agent *a, gpur_rollout *dropped, int64_t *rollouts)
@@ -231,9 +220,9 @@ static void hand_over(agent *a)
     a->rollout = NULL;
     if (rollout->count == 0)
         gpur_rollout_give_back(&a->run->pool, rollout);
-    else if (is_system(a, GPUR_A3C))
+    else if (a->system == GPUR_A3C)
         train_local(a, rollout);
-    else if (is_system(a, GPUR_A2C))
+    else if (a->system == GPUR_A2C)
         gpur_a2c_hand_over(a->slot, rollout);
     else
         put_in_queue(a, rollout);
@@ -253,7 +242,7 @@ static void close_terminal(agent *a)
  * the action of the next rollout's first step. */
 static gpur_status close_with_value(agent *a, int is_cut_off)
 {
-    const int has_action = is_system(a, GPUR_GA3C) && !is_cut_off;
+    const int has_action = a->system == GPUR_GA3C && !is_cut_off;
     GPUR_TRY(ask(a, has_action ? GPUR_ASK_ACTION : GPUR_ASK_VALUE));
     gpur_rollout_close(a->rollout, a->run->config.discount, a->slot->value);
     a->has_action = has_action;
@@ -263,7 +252,7 @@ static gpur_status close_with_value(agent *a, int is_cut_off)
 /* Ends the segment or the rollout if the step does so. */
 static gpur_status settle(agent *a, const gpur_env_result *result, int cuts)
 {
-    const int is_over = result->terminated || result->truncated, is_a2c = is_system(a, GPUR_A2C);
+    const int is_over = result->terminated || result->truncated, is_a2c = a->system == GPUR_A2C;
     const int is_full = is_a2c ? cuts : a->rollout->count == a->run->config.t_max;
     if (result->terminated)
         close_terminal(a);
@@ -330,7 +319,7 @@ void *gpur_ga3c_agent(void *context)
 {
     gpur_agent_slot *const slot = context;
     gpur_ga3c *const run = slot->run;
-    agent a = {.run = run, .slot = slot};
+    agent a = {.run = run, .slot = slot, .system = run->config.system};
     slot->is_dismissed = 0;
     const gpur_status status = act(&a);
     if (status != GPUR_OK)

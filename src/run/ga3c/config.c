@@ -99,23 +99,18 @@ static gpur_status set_batch(gpur_ga3c *run)
 }
 
 /* Observations with one axis more than the environment's are a stack of its frames. */
-static gpur_status find_shape(gpur_ga3c *run, const gpur_env_info *info)
+static gpur_status check_env(gpur_ga3c *run)
 {
     const gpur_ga3c_model *const model = &run->model;
-    const int32_t dims = gpur_shape_dims(info->obs.shape), wanted = gpur_shape_dims(model->obs.shape);
+    gpur_env_info info = {.size = sizeof info};
+    GPUR_TRY(gpur_env_get_info(run->core.config.type, run->core.config.env_options, &info));
+    const int32_t dims = gpur_shape_dims(info.obs.shape), wanted = gpur_shape_dims(model->obs.shape);
     const int32_t axis = dims == 0 || dims >= wanted ? -1 : model->stack_is_last ? wanted - 1 : 0;
-    GPUR_TRY(gpur_actions_check(&info->action, model->num_actions));
-    GPUR_TRY(gpur_obs_shape_of(&info->obs, model->obs.dtype, model->obs.shape, axis, "the learner's observation",
+    GPUR_TRY(gpur_actions_check(&info.action, model->num_actions));
+    GPUR_TRY(gpur_obs_shape_of(&info.obs, model->obs.dtype, model->obs.shape, axis, "the learner's observation",
                                &run->shape));
     run->obs_bytes = gpur_obs_bytes(&run->shape);
     return GPUR_OK;
-}
-
-static gpur_status check_env(gpur_ga3c *run)
-{
-    gpur_env_info info = {.size = sizeof info};
-    GPUR_TRY(gpur_env_get_info(run->core.config.type, run->core.config.env_options, &info));
-    return find_shape(run, &info);
 }
 
 gpur_status gpur_ga3c_read_config(const gpur_ga3c_config *given, gpur_ga3c_config *config)

@@ -23,12 +23,6 @@ static int is_stopping(void *context)
     return gpur_run_is_stopping(&run->core);
 }
 
-static int32_t count_envs(const gpur_ga3c *run, int64_t episodes)
-{
-    const int64_t wanted = gpur_min(gpur_run_eval_envs(&run->core.config, episodes), episodes);
-    return (int32_t)gpur_min(wanted, run->config.max_prediction_batch);
-}
-
 static gpur_status make_envs(gpur_ga3c *run, gpur_evaluator *e)
 {
     gpur_env_info info;
@@ -43,19 +37,13 @@ static gpur_status make_envs(gpur_ga3c *run, gpur_evaluator *e)
 
 static gpur_status play(gpur_ga3c *run, gpur_evaluator *e, int64_t episodes, int32_t greedy)
 {
-    GPUR_TRY(gpur_evaluator_alloc(e, count_envs(run, episodes), run->core.config.type, sizeof(int32_t), FIRST_STREAM));
+    const int64_t wanted = gpur_min(gpur_run_eval_envs(&run->core.config, episodes), episodes);
+    const int32_t envs = (int32_t)gpur_min(wanted, run->config.max_prediction_batch);
+    GPUR_TRY(gpur_evaluator_alloc(e, envs, run->core.config.type, sizeof(int32_t), FIRST_STREAM));
     GPUR_TRY(make_envs(run, e));
     GPUR_TRY(gpur_evaluator_open(e, &run->shape, run->model.check_finite));
     gpur_evaluator_begin(e, episodes, greedy);
     return gpur_prefix_error(gpur_evaluator_play(e, choose, run, is_stopping), "the evaluation");
-}
-
-/* Statistics show the evaluation while it is played. */
-static void set_evaluator(gpur_ga3c *run, const gpur_evaluator *e)
-{
-    gpur_mutex_lock(&run->core.lock);
-    run->evaluator = e;
-    gpur_mutex_unlock(&run->core.lock);
 }
 
 static void count(gpur_ga3c *run, const gpur_evaluator *e)
@@ -76,7 +64,9 @@ gpur_status gpur_ga3c_evaluate(gpur_run *core, int64_t episodes, int32_t greedy,
     const int64_t games = run->eval_games;
     const uint64_t steps = run->eval_steps;
     GPUR_TRY(run->model.broadcast(run->model.context));
-    set_evaluator(run, &e);
+    gpur_mutex_lock(&core->lock);
+    run->evaluator = &e; /* statistics show the evaluation while it is played */
+    gpur_mutex_unlock(&core->lock);
     const gpur_status status = play(run, &e, episodes, greedy);
     count(run, &e);
     if (status == GPUR_OK && !gpur_evaluator_is_over(&e)) /* stopped: played anew, it has the same games */

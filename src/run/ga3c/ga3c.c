@@ -49,15 +49,8 @@ static void destroy(gpur_run *core)
 
 /* Statistics. */
 
-/* Section 4.4: the rollouts that were before it in the queue, those of agents that waited, and the batches that
- * trainers had in their hands; each of them is in at most one update. */
-static int64_t lag_bound(const gpur_ga3c *run)
-{
-    if (run->config.system != GPUR_GA3C)
-        return 0;
-    return run->config.queue_room + run->largest.agents + run->largest.trainers;
-}
-
+/* The bound of the lag in the queue, section 4.4: the rollouts that were before it in the queue, those of agents that
+ * waited, and the batches that trainers had in their hands; each of them is in at most one update. */
 static void fill_stats(gpur_run *core, gpur_run_stats *stats)
 {
     gpur_ga3c *const run = gpur_ga3c_of(core);
@@ -66,7 +59,8 @@ static void fill_stats(gpur_run *core, gpur_run_stats *stats)
     s->agents = run->numbers.agents, s->predictors = run->numbers.predictors, s->trainers = run->numbers.trainers;
     s->mean_lag = s->trained_rows > 0 ? (double)s->lag_sum / (double)s->trained_rows : 0.0;
     s->queue_lag = rollouts.longest;
-    s->queue_lag_bound = lag_bound(run);
+    if (run->config.system == GPUR_GA3C)
+        s->queue_lag_bound = run->config.queue_room + run->largest.agents + run->largest.trainers;
     s->prediction_queue = gpur_queue_read(&run->requests).mean_length;
     s->training_queue = rollouts.mean_length;
     if (run->evaluator)
@@ -106,25 +100,19 @@ static gpur_status alloc_all(gpur_ga3c *run)
     return gpur_ga3c_make_slots(run, run->numbers.agents);
 }
 
-static void begin_tuner(gpur_ga3c *run)
-{
-    const gpur_ga3c_config *const c = &run->config;
-    const gpur_ga3c_numbers most = {c->max_agents, GPUR_GA3C_MAX_PREDICTORS, GPUR_GA3C_MAX_TRAINERS};
-    gpur_tuner_begin(&run->tuner, c->tuner, run->core.config.seed, most);
-    run->mark = c->tuner_settling;
-}
-
 static gpur_status build(gpur_ga3c *run, const gpur_run_config *all, const gpur_ga3c_config *config)
 {
+    const gpur_ga3c_config *const c = &run->config;
     GPUR_TRY(gpur_run_open(&run->core, &run_system, all));
     GPUR_TRY(gpur_mutex_open(&run->set_lock, "a run of GA3C"));
     GPUR_TRY(gpur_ga3c_configure(run, config));
-    GPUR_TRY(gpur_rollout_pool_open(&run->pool, run->obs_bytes, run->config.t_max));
+    GPUR_TRY(gpur_rollout_pool_open(&run->pool, run->obs_bytes, c->t_max));
     /* An agent has one request at a time, so this queue is never full. */
     GPUR_TRY(gpur_queue_open(&run->requests, GPUR_GA3C_MAX_AGENTS, 0, GPUR_QUEUE_WAIT, NULL));
-    GPUR_TRY(gpur_queue_open(&run->rollouts, run->config.queue_room, GPUR_GA3C_MAX_AGENTS, run->config.when_full,
-                             &run->updates));
-    begin_tuner(run);
+    GPUR_TRY(gpur_queue_open(&run->rollouts, c->queue_room, GPUR_GA3C_MAX_AGENTS, c->when_full, &run->updates));
+    const gpur_ga3c_numbers most = {c->max_agents, GPUR_GA3C_MAX_PREDICTORS, GPUR_GA3C_MAX_TRAINERS};
+    gpur_tuner_begin(&run->tuner, c->tuner, run->core.config.seed, most);
+    run->mark = c->tuner_settling;
     return alloc_all(run);
 }
 

@@ -130,6 +130,12 @@ static inline gpur_ga3c *gpur_ga3c_of(gpur_run *run)
     return (gpur_ga3c *)(void *)run;
 }
 
+/* 1: a step may begin. Under the lock. */
+static inline int gpur_ga3c_has_steps(const gpur_ga3c *run)
+{
+    return run->remaining > 0 && run->core.status == GPUR_OK && !atomic_load(&run->core.stopping);
+}
+
 /* Creates a run with a model, which it closes at its end; if the call fails it is closed, too. Tests and benchmarks
  * have models of their own. */
 gpur_status gpur_ga3c_create_with(const gpur_ga3c_model *model, const gpur_run_config *all,
@@ -195,7 +201,7 @@ void gpur_ga3c_train(gpur_ga3c *run, gpur_training_batch *batch, gpur_local_mode
 
 /* The scheduler of A2C, a2c.c. */
 
-/* From an agent's thread: waits for the scheduler's reply; hands over a complete rollout. */
+/* From an agent's thread: asks for the scheduler's reply, under the lock; hands over a complete rollout. */
 void gpur_a2c_ask(gpur_agent_slot *slot, int32_t asks);
 void gpur_a2c_hand_over(gpur_agent_slot *slot, gpur_rollout *rollout);
 
