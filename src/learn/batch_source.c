@@ -6,24 +6,6 @@
 
 #include <string.h>
 
-/* The part of a gather's request that all sources share. `fields` must outlive the request. */
-static gpur_gather_request request_of(const gpur_train_batch *batch, const gpur_train_fields *fields,
-                                      const int64_t *ids)
-{
-    const gpur_gather_request request = {
-        .fields = fields->list,
-        .field_count = fields->count,
-        .source = GPUR_GATHER_IDS,
-        .ids = ids,
-        .rows = batch->rows,
-        .id = batch->id,
-        .weight = batch->weight,
-        .discount = batch->discount,
-        .links = batch->links,
-    };
-    return request;
-}
-
 /* Rows of lanes become transitions while they are gathered, by the replay's n_step and gamma. */
 static void plan_lanes(const gpur_train_batch *batch, const gpur_gather_request *request, gpur_rows_plan *plan)
 {
@@ -45,19 +27,6 @@ static void plan_lanes(const gpur_train_batch *batch, const gpur_gather_request 
     };
 }
 
-/* Plans a gather from the replay. If is_preprocessed, the gather preprocesses observations instead of copying them. */
-static gpur_status plan_rows(const gpur_train_batch *batch, gpur_gather_request *request, gpur_rows_plan *plan)
-{
-    const gpur_preprocess_output observed = {&batch->input.args, batch->wants & GPUR_WANTS_OBS ? batch->x : NULL,
-                                             batch->next_x};
-    if (gpur_replay_lanes(batch->replay)) {
-        plan_lanes(batch, request, plan);
-        return GPUR_OK;
-    }
-    request->preprocess = batch->is_preprocessed ? &observed : NULL;
-    return gpur_gather_plan_prepare(batch->replay, request, &plan->ring);
-}
-
 gpur_status gpur_gather_locked(void *context)
 {
     const gpur_gather_work *const work = context;
@@ -68,7 +37,8 @@ gpur_status gpur_gather_locked(void *context)
     return gpur_gather_plan_launch(replay, work->stream, &plan->ring);
 }
 
-/* Zeroes a source, and returns the request of its gather. `fields` must outlive the request. */
+/* Zeroes a source, and returns the request of its gather, for which `fields` gets what is gathered: it must outlive the
+ * request. */
 static gpur_gather_request begin(gpur_batch_source *source, const struct gpur_train_step *step,
                                  const gpur_train_batch *batch, int is_raw, const int64_t *ids,
                                  gpur_train_fields *fields)
@@ -77,17 +47,36 @@ static gpur_gather_request begin(gpur_batch_source *source, const struct gpur_tr
     source->step = step;
     source->batch = batch;
     *fields = gpur_train_batch_fields(batch, is_raw);
-    return request_of(batch, fields, ids);
+    return (gpur_gather_request){
+        .fields = fields->list,
+        .field_count = fields->count,
+        .source = GPUR_GATHER_IDS,
+        .ids = ids,
+        .rows = batch->rows,
+        .id = batch->id,
+        .weight = batch->weight,
+        .discount = batch->discount,
+        .links = batch->links,
+    };
 }
 
-/* Plans the gather of a source from the replay. */
+/* Plans the gather of a source from the replay. If is_preprocessed, it preprocesses observations instead of copying
+ * them. */
 static gpur_status plan_source(gpur_batch_source *source, gpur_gather_request *request)
 {
     const gpur_train_batch *const batch = source->batch;
     const gpur_lane_store *const lanes = gpur_replay_lanes(batch->replay);
-    GPUR_TRY(plan_rows(batch, request, &source->plan));
+    const gpur_preprocess_output observed = {&batch->input.args, batch->wants & GPUR_WANTS_OBS ? batch->x : NULL,
+                                             batch->next_x};
     source->is_raw = !batch->is_preprocessed;
-    source->drawable = lanes ? &lanes->lanes.state->whole : &source->plan.ring.rows.window->count;
+    if (lanes) {
+        plan_lanes(batch, request, &source->plan);
+        source->drawable = &lanes->lanes.state->whole;
+        return GPUR_OK;
+    }
+    request->preprocess = batch->is_preprocessed ? &observed : NULL;
+    GPUR_TRY(gpur_gather_plan_prepare(batch->replay, request, &source->plan.ring));
+    source->drawable = &source->plan.ring.rows.window->count;
     return GPUR_OK;
 }
 

@@ -15,10 +15,12 @@ typedef struct gpur_step_config {
     int64_t batch_size;
     int32_t index_source; /* GPUR_SOURCE_AUTO becomes the replay's */
     gpur_schedule beta;
-    int32_t takes_ids;     /* 1: there is a graph for rows of given ids */
-    int32_t is_fused;      /* 1: samples are trained on by the fused step, and there is no graph for them */
-    int32_t has_target;    /* 1: the network has a target network */
-    int64_t target_period; /* train steps, as the next */
+    int32_t takes_ids;  /* 1: there is a graph for rows of given ids */
+    int32_t is_fused;   /* 1: samples are trained on by the fused step, and there is no graph for them */
+    int32_t double_dqn; /* 1: the online network chooses the actions of next_obs */
+    int32_t loss;       /* GPUR_LOSS_* */
+    float huber_delta;
+    int64_t target_period; /* train steps */
     int32_t target_copy_first;
     gpur_optimizer_config optimizer; /* of the network that reads the batch */
     int32_t math;                    /* GPUR_MATH_*, decided */

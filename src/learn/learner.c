@@ -104,6 +104,7 @@ static gpur_status build(gpur_learner *learner, const void *config)
     gpur_part_context context = {.device = learner->device, .replay = learner->replay};
     gpur_stream *stream = NULL;
     GPUR_TRY(learner->algorithm->build(learner, config, &context));
+    learner->step = context.step;
     if (!learner->replay)
         GPUR_TRY(gpur_ticket_lock_open(&learner->lock, "a learner"));
     GPUR_TRY(open_parts(learner, &context));

@@ -11,7 +11,7 @@
 #include "learn/network/network.h"
 
 struct gpur_return_cache;
-struct gpur_step_algorithm;
+struct gpur_step_actor;
 struct gpur_train_step;
 
 /* The context in which parts are opened, as the algorithm's settings say. */
@@ -23,8 +23,8 @@ typedef struct gpur_part_context {
     gpur_step_config step_config; /* checked */
     gpur_learn_fields fields;
     struct gpur_train_step *step;
-    const struct gpur_step_algorithm *step_algorithm;
-    void *step_state; /* the algorithm's own, such as gpur_dqn_step; must not move */
+    const struct gpur_step_actor *actor; /* NULL: there is none */
+    void *actor_state;                   /* its own; must not move */
     const gpur_returns_config *returns;
     struct gpur_return_cache *cache; /* NULL, as is `returns`: the learner has none */
     int32_t host_batches;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Opens, records and saves the train step on a replay: the frame around an algorithm's own work. */
+/* Opens and records the train step on a replay. */
 #include "learn/train_step.h"
 
 #include "base/numbers.h"
+#include "learn/returns/return_cache.h"
 #include "replay/view.h"
 
 #include <string.h>
@@ -10,31 +11,6 @@
 static int64_t ids_bytes(const gpur_train_step *step)
 {
     return step->config.takes_ids ? step->config.batch_size * (int64_t)sizeof *step->ids : 0;
-}
-
-static gpur_status open(void *part, const gpur_part_context *context)
-{
-    gpur_train_step *const step = part;
-    void *ids = NULL;
-    step->device = context->device;
-    step->network = context->network;
-    step->config = context->step_config;
-    step->cache = context->cache;
-    step->algorithm = context->step_algorithm;
-    step->state = context->step_state;
-    const gpur_step_config *const config = &step->config;
-    gpur_train_batch_open(&step->batch, context, config->batch_size, config->wants);
-    gpur_optimizer_open(&step->optimizer, step->device, &config->optimizer, &step->network->params);
-    if (config->has_target)
-        gpur_optimizer_set_target(&step->optimizer, config->target_period, config->target_copy_first);
-    GPUR_TRY(gpur_side_open(&step->side, step->device));
-    GPUR_TRY(step->algorithm->open(step));
-    if (!config->takes_ids)
-        return GPUR_OK;
-    GPUR_TRY(gpur_event_create(step->device, &step->ids_copied));
-    GPUR_TRY(gpur_pinned_alloc(step->device, ids_bytes(step), "the ids of a train step", &ids));
-    step->host_ids = ids;
-    return GPUR_OK;
 }
 
 gpur_status gpur_step_open_pass(gpur_train_step *step, gpur_pass *pass, const gpur_network *network, int64_t rows)
@@ -55,6 +31,43 @@ gpur_status gpur_step_open_backward(gpur_train_step *step, gpur_backward *backwa
     return GPUR_OK;
 }
 
+static gpur_status open_passes(gpur_train_step *step)
+{
+    const int64_t rows = step->batch.rows;
+    GPUR_TRY(gpur_step_open_pass(step, &step->online, step->network, step->config.double_dqn ? 2 * rows : rows));
+    if (step->cache) /* refreshes have the workspace, too */
+        step->workspace_bytes = gpur_max(step->workspace_bytes, step->cache->values.workspace);
+    else
+        GPUR_TRY(gpur_step_open_pass(step, &step->target, step->network, rows));
+    GPUR_TRY(gpur_step_open_backward(step, &step->backward, &step->online, 0));
+    return step->actor ? step->actor->open(step) : GPUR_OK;
+}
+
+static gpur_status open(void *part, const gpur_part_context *context)
+{
+    gpur_train_step *const step = part;
+    void *ids = NULL;
+    step->device = context->device;
+    step->network = context->network;
+    step->config = context->step_config;
+    step->cache = context->cache;
+    step->actor = context->actor;
+    step->actor_state = context->actor_state;
+    const gpur_step_config *const config = &step->config;
+    gpur_train_batch_open(&step->batch, context, config->batch_size, config->wants);
+    gpur_optimizer_open(&step->optimizer, step->device, &config->optimizer, &step->network->params);
+    if (!step->cache)
+        gpur_optimizer_set_target(&step->optimizer, config->target_period, config->target_copy_first);
+    GPUR_TRY(gpur_side_open(&step->side, step->device));
+    GPUR_TRY(open_passes(step));
+    if (!config->takes_ids)
+        return GPUR_OK;
+    GPUR_TRY(gpur_event_create(step->device, &step->ids_copied));
+    GPUR_TRY(gpur_pinned_alloc(step->device, ids_bytes(step), "the ids of a train step", &ids));
+    step->host_ids = ids;
+    return GPUR_OK;
+}
+
 static void close(void *part)
 {
     gpur_train_step *const step = part;
@@ -67,6 +80,44 @@ static void close(void *part)
     gpur_side_close(&step->side);
     gpur_event_destroy(step->ids_copied);
     gpur_pinned_free(step->device, step->host_ids);
+}
+
+/* What td_error reads and writes. The last activations of both passes have the same pitch, because they have the same
+ * width. */
+static void assign_td_error(gpur_train_step *step, gpur_arena *arena)
+{
+    const gpur_train_batch *const batch = &step->batch;
+    const gpur_network *const network = step->network;
+    const int32_t last = network->activation_count - 1, vector_size = batch->fields.action_floats;
+    const int64_t rows = batch->rows, actions = network->num_actions;
+    gpur_td_error_args *const td = &step->td;
+    td->z = step->online.activations[last], td->z_target = step->target.activations[last];
+    td->weight = batch->weight, td->reward = batch->reward, td->discount = batch->discount;
+    td->q = gpur_arena_floats(arena, step->online.rows * actions);
+    td->q_target = step->cache ? NULL : gpur_arena_floats(arena, rows * actions);
+    td->dq = gpur_arena_floats(arena, rows * actions);
+    td->dz = step->backward.gradients[last];
+    td->td = gpur_arena_floats(arena, rows);
+    td->loss = gpur_arena_floats(arena, rows);
+    td->q_taken = gpur_arena_floats(arena, rows);
+    td->invalid = gpur_arena_floats(arena, rows);
+    if (step->cache) {
+        td->reward = step->cache->drawn_value;
+        td->id = batch->id;
+        td->missing = gpur_arena_floats(arena, rows);
+    }
+    td->batch = rows, td->z_pitch = step->online.pitch[last];
+    td->head = network->head, td->num_actions = network->num_actions;
+    td->action = batch->action, td->action_is_int64 = batch->fields.action_is_int64;
+    td->vector_size = vector_size, td->vector_pitch = vector_size ? (int32_t)batch->x_pitch : 0;
+    td->double_dqn = step->config.double_dqn;
+    td->loss_kind = step->config.loss == GPUR_LOSS_SQUARED, td->huber_delta = step->config.huber_delta;
+    if (!arena->base)
+        return;
+    if (vector_size)
+        td->action = batch->x + batch->fields.obs_format.features;
+    td->bias = step->optimizer.weights + network->head_bias;
+    td->bias_target = step->cache ? NULL : step->optimizer.target + network->head_bias;
 }
 
 static void assign(void *part, gpur_arena *arena)
@@ -82,36 +133,14 @@ static void assign(void *part, gpur_arena *arena)
         gpur_pass_assign(step->passes[i], arena);
     for (int32_t i = 0; i < step->backward_count; i++)
         gpur_backward_assign(step->backwards[i], arena);
-    step->algorithm->assign(step, arena);
+    step->online.activations[0] = step->batch.x;
+    step->target.activations[0] = step->batch.next_x;
+    assign_td_error(step, arena);
+    if (step->actor)
+        step->actor->assign(step, arena);
     step->workspace = gpur_arena_alloc(arena, step->workspace_bytes);
     if (step->side.stream)
         step->side.workspace = gpur_arena_alloc(arena, step->workspace_bytes);
-}
-
-/* The last activations of both passes have the same pitch, because they have the same width. */
-void gpur_step_assign_td_error(const gpur_train_step *step, gpur_arena *arena, const gpur_pass *online,
-                               const gpur_pass *target, const gpur_backward *backward, gpur_td_error_args *td)
-{
-    const gpur_train_batch *const batch = &step->batch;
-    const gpur_network *const network = step->network;
-    const int32_t last = network->activation_count - 1;
-    const int64_t rows = batch->rows, actions = network->num_actions;
-    td->z = online->activations[last], td->z_target = target ? target->activations[last] : NULL;
-    td->weight = batch->weight, td->reward = batch->reward, td->discount = batch->discount;
-    td->q = gpur_arena_floats(arena, online->rows * actions);
-    td->q_target = target ? gpur_arena_floats(arena, rows * actions) : NULL;
-    td->dq = gpur_arena_floats(arena, rows * actions);
-    td->dz = backward->gradients[last];
-    td->td = gpur_arena_floats(arena, rows);
-    td->loss = gpur_arena_floats(arena, rows);
-    td->q_taken = gpur_arena_floats(arena, rows);
-    td->invalid = gpur_arena_floats(arena, rows);
-    td->batch = rows, td->z_pitch = online->pitch[last];
-    td->head = network->head, td->num_actions = network->num_actions;
-    if (!arena->base)
-        return;
-    td->bias = step->optimizer.weights + network->head_bias;
-    td->bias_target = target ? step->optimizer.target + network->head_bias : NULL;
 }
 
 /* A cache of returns, which is connected before, has set the source. */
@@ -133,15 +162,46 @@ static gpur_status connect(void *part)
     return step->config.takes_ids ? gpur_batch_source_of_ids(&step->by_ids, step, &step->batch, step->ids) : GPUR_OK;
 }
 
+/* The target network's pass, if there is one, and beside it the online network's. */
+static gpur_status forward(const gpur_train_step *step, const gpur_track *track)
+{
+    const gpur_optimizer *const o = &step->optimizer;
+    gpur_track beside;
+    GPUR_TRY(gpur_side_fork(&step->side, track, &beside));
+    if (step->actor)
+        GPUR_TRY(step->actor->act(step, &beside));
+    if (!step->cache)
+        GPUR_TRY(gpur_pass_forward(&step->target, beside.stream, step->batch.rows, o->target, beside.workspace));
+    GPUR_TRY(gpur_pass_forward(&step->online, track->stream, step->online.rows, o->weights, track->workspace));
+    return gpur_side_join(&step->side, track->stream);
+}
+
+/* Changes nothing if `drawable`, (1) in device memory, is 0. td_error has blocks of one warp, since a warp's loads are
+ * of many rows and keep a multiprocessor busy. */
+static gpur_status train_network(const gpur_train_step *step, const gpur_track *track, const int64_t *drawable)
+{
+    const int64_t rows = step->batch.rows;
+    const gpur_train_step_results results = {step->td.loss, step->td.q_taken, step->td.invalid, step->td.missing, rows};
+    const gpur_grid grid = gpur_grid_rows(step->device, (rows + 31) / 32, 1, 32 * 8);
+    gpur_optimizer optimizer = step->optimizer;
+    optimizer.drawable = drawable;
+    GPUR_TRY(forward(step, track));
+    GPUR_TRY(gpur_launch_td_error(track->stream, grid, &step->td));
+    GPUR_TRY(gpur_backward_run(&step->backward, track, &step->side, optimizer.weights, optimizer.gradient));
+    return gpur_optimizer_step(&optimizer, track->stream, &results);
+}
+
 /* Trains on the batch, whose rows have been gathered. */
 static gpur_status train(const gpur_batch_source *source, gpur_stream *stream)
 {
     const gpur_train_step *const step = source->step;
     const gpur_train_batch *const batch = &step->batch;
+    const gpur_track track = {stream, step->workspace};
     if (source->is_raw)
         GPUR_TRY(gpur_input_run(&batch->input, step->device, stream, batch->observations * batch->rows, batch->raw,
                                 batch->input.raw_pitch, batch->x));
-    return step->algorithm->train(step, stream, source->drawable);
+    GPUR_TRY(train_network(step, &track, source->drawable));
+    return step->actor ? step->actor->train(step, &track, source->drawable) : GPUR_OK;
 }
 
 static gpur_status write_priorities(const gpur_batch_source *source, gpur_stream *stream)
@@ -150,8 +210,8 @@ static gpur_status write_priorities(const gpur_batch_source *source, gpur_stream
     const gpur_train_batch *const batch = &step->batch;
     if (!source->has_feedback)
         return GPUR_OK;
-    return gpur_priorities_update(gpur_replay_priorities(batch->replay), stream, batch->rows, batch->id,
-                                  step->algorithm->errors(step), 1);
+    return gpur_priorities_update(gpur_replay_priorities(batch->replay), stream, batch->rows, batch->id, step->td.td,
+                                  1);
 }
 
 /* The record function for rows that have been gathered. */
@@ -165,8 +225,8 @@ static gpur_status record_gathered(void *context, gpur_stream *stream)
 static gpur_status start(void *part, gpur_stream *stream)
 {
     gpur_train_step *const step = part;
-    if (step->algorithm->start)
-        GPUR_TRY(step->algorithm->start(step, stream));
+    if (step->actor)
+        GPUR_TRY(step->actor->start(step, stream));
     if (!step->config.is_fused)
         GPUR_TRY(gpur_graph_create(step->device, gpur_train_step_record, &step->sampled, GPUR_GRAPH_STEPS,
                                    &step->sampled.train));

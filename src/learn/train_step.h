@@ -5,8 +5,13 @@
  *
  *   source     samples or finds the rows, and gathers them to the batch (batch_source.h)
  *   batch      converts observations that the first layer does not read as they are stored (train_batch.h)
- *   algorithm  forward passes, loss, backward passes, optimizer
+ *   network    forward passes, loss, backward pass, optimizer
+ *   actor      the same of a second network, if there is one
  *   feedback   writes the TD errors back as new priorities, if the source has that
+ *
+ * It is the step of DQN [Mnih et al. 2015] and of double DQN [van Hasselt et al. 2016]: the online network sees obs
+ * and, for double DQN, next_obs; the target network sees next_obs. The loss is that of the TD error of the action taken
+ * (kernels/learn/td_error.h). With given returns the online network sees obs, and there is no target network.
  */
 #pragma once
 
@@ -23,31 +28,33 @@ enum { GPUR_MAX_STEP_PASSES = 4 };
 
 struct gpur_train_step;
 
-/* The work of an algorithm on the batch of a train step. Sampling, gathering, converting observations and writing new
- * priorities back are the same for all. */
-typedef struct gpur_step_algorithm {
-    gpur_status (*open)(struct gpur_train_step *step); /* opens passes by the two functions below */
-    void (*assign)(struct gpur_train_step *step,
-                   gpur_arena *arena); /* what the passes do not have; comes after theirs */
-    gpur_status (*start)(const struct gpur_train_step *step, gpur_stream *stream); /* constants; NULL: there are none */
+/* What an algorithm trains in the same step beside the network that reads the batch, such as the actor of DPG. */
+typedef struct gpur_step_actor {
+    gpur_status (*open)(struct gpur_train_step *step);               /* opens passes by the two functions below */
+    void (*assign)(struct gpur_train_step *step, gpur_arena *arena); /* what the passes do not have */
+    gpur_status (*start)(const struct gpur_train_step *step, gpur_stream *stream); /* constants */
 
-    /* Enqueues the training on the step's batch. Changes nothing if `drawable` (1), in device memory, is 0. */
-    gpur_status (*train)(const struct gpur_train_step *step, gpur_stream *stream, const int64_t *drawable);
+    /* Enqueues what the target network's pass reads, before that pass and on the same track. */
+    gpur_status (*act)(const struct gpur_train_step *step, const gpur_track *track);
 
-    /* (B) in device memory: what `train` leaves for the rows' new priorities. */
-    const float *(*errors)(const struct gpur_train_step *step);
-} gpur_step_algorithm;
+    /* Enqueues the actor's training, behind that of the network. Changes nothing if `drawable`, (1) in device memory,
+     * is 0. */
+    gpur_status (*train)(const struct gpur_train_step *step, const gpur_track *track, const int64_t *drawable);
+} gpur_step_actor;
 
 typedef struct gpur_train_step {
     gpur_device *device;
     const gpur_network *network; /* that reads the batch */
     gpur_step_config config;
-    const gpur_step_algorithm *algorithm;
-    void *state;                           /* the algorithm's own */
+    const gpur_step_actor *actor; /* NULL: there is none */
+    void *actor_state;
     const struct gpur_return_cache *cache; /* from which rows are drawn; NULL: from the replay */
     gpur_train_batch batch;
-    gpur_optimizer optimizer;                /* of the network's weights */
-    gpur_pass *passes[GPUR_MAX_STEP_PASSES]; /* (pass_count) the algorithm's */
+    gpur_optimizer optimizer; /* of the network's weights */
+    gpur_pass online, target; /* there is no pass of the target with a cache */
+    gpur_backward backward;   /* through the online network, over the rows of obs */
+    gpur_td_error_args td;
+    gpur_pass *passes[GPUR_MAX_STEP_PASSES]; /* (pass_count) these and the actor's */
     gpur_backward *backwards[GPUR_MAX_STEP_PASSES];
     int32_t pass_count, backward_count;
     void *workspace;                   /* that passes share, one after the other */
@@ -60,23 +67,11 @@ typedef struct gpur_train_step {
     gpur_event *ids_copied;
 } gpur_train_step;
 
-/* Open the passes of an algorithm over `rows` rows of the batch's input, and back through one over the rows of the
+/* Open the passes of an actor over `rows` rows of the batch's input, and back through one over the rows of the
  * batch: by the parameters, or with `by_input` by the input. The step assigns their memory, and closes them. */
 gpur_status gpur_step_open_pass(gpur_train_step *step, gpur_pass *pass, const gpur_network *network, int64_t rows);
 gpur_status gpur_step_open_backward(gpur_train_step *step, gpur_backward *backward, const gpur_pass *pass,
                                     int32_t by_input);
-
-/* The launch shape of td_error: blocks of one warp, since a warp's loads are of many rows and keep a multiprocessor
- * busy. */
-static inline gpur_grid gpur_td_error_grid(const gpur_device *device, int64_t rows)
-{
-    return gpur_grid_rows(device, (rows + 31) / 32, 1, 32 * 8);
-}
-
-/* Places the arrays of the TD error of the step's network, and sets its arguments, except those of the algorithm's own
- * choice: kind of loss, actions, double DQN. `target` NULL: the returns are given, and the caller sets `reward`. */
-void gpur_step_assign_td_error(const gpur_train_step *step, gpur_arena *arena, const gpur_pass *online,
-                               const gpur_pass *target, const gpur_backward *backward, gpur_td_error_args *td);
 
 /* The part that is a gpur_train_step. `connect` plans the gathers, and `start` records the graphs of both sources; the
  * fused step needs none of samples. */

@@ -224,7 +224,7 @@ static void check_errors(comparison *b)
 {
     float td[MAX_BATCH];
     const int batch = (int)b->config.batch_size;
-    CHECK_OK(gpur_device_copy(device, td, gpur_dqn_of(b->learner)->dqn_step.td.td, batch * 4));
+    CHECK_OK(gpur_device_copy(device, td, gpur_dqn_of(b->learner)->step.td.td, batch * 4));
     for (int i = 0; i < batch; i++) {
         const double want = fabs(b->rows[i].error);
         CHECK_NEAR(td[i], want, (b->step <= 50 ? 2e-5 : 1e-3) * (1 + want));

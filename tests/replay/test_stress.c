@@ -301,7 +301,7 @@ static void check_trained(stress *s)
     const gpur_train_step *const step = &gpur_dqn_of(s->learner)->step;
     float x[2][BATCH][OBS], reward[BATCH], discount[BATCH];
     int32_t action[BATCH];
-    CHECK_EQUAL(gpur_dqn_step_of(step)->online.pitch[0], OBS);
+    CHECK_EQUAL(step->online.pitch[0], OBS);
     CHECK_OK(gpur_device_copy(s->device, x, step->batch.x, sizeof x));
     CHECK_OK(gpur_device_copy(s->device, action, step->batch.action, sizeof action));
     CHECK_OK(gpur_device_copy(s->device, reward, step->batch.reward, sizeof reward));

@@ -49,15 +49,15 @@ static gpur_status build_network(gpur_network *network, const gpur_network_confi
                                  int64_t features)
 {
     const gpur_input_shape shape = gpur_input_shape_of(features);
-    GPUR_TRY(gpur_network_check(config, &shape));
-    GPUR_REQUIRE(config->head == head, "network.head is %" PRId32 "; it must be %s (%" PRId32 ")", config->head,
-                 head == GPUR_HEAD_Q ? "GPUR_HEAD_Q" : "GPUR_HEAD_TANH_ACTION", head);
-    GPUR_REQUIRE(config->trunk_count == 0 || config->trunk[0].kind == GPUR_DENSE,
+    GPUR_REQUIRE(config->trunk_count == 0 || config->trunk[0].kind != GPUR_CONV,
                  "network.trunk[0] is a convolution (GPUR_CONV); deterministic policy gradients need dense layers "
                  "(GPUR_DENSE)");
+    GPUR_TRY(gpur_network_build(network, config, &shape));
+    GPUR_REQUIRE(config->head == head, "network.head is %" PRId32 "; it must be %s (%" PRId32 ")", config->head,
+                 head == GPUR_HEAD_Q ? "GPUR_HEAD_Q" : "GPUR_HEAD_TANH_ACTION", head);
     GPUR_REQUIRE(config->input_scale == 1.0f, "network.input_scale is %g; it must be 1", (double)config->input_scale);
     GPUR_REQUIRE(config->input_shift == 0.0f, "network.input_shift is %g; it must be 0", (double)config->input_shift);
-    return gpur_network_build(network, config, &shape);
+    return GPUR_OK;
 }
 
 static gpur_status build_networks(gpur_dpg *dpg, gpur_learn_fields *fields)
@@ -97,7 +97,7 @@ static gpur_step_config step_config_of(const gpur_dpg_config *config)
         .batch_size = config->batch_size,
         .index_source = config->index_source,
         .beta = config->beta,
-        .has_target = 1,
+        .loss = GPUR_LOSS_SQUARED,
         .target_period = config->target_period,
         .optimizer = config->critic_optimizer,
         .math = config->math,
@@ -115,7 +115,7 @@ static void list_networks(gpur_dpg *dpg)
                                                        .moments = "optimizer.",
                                                        .network = &dpg->actor,
                                                        .config = &dpg->config.actor,
-                                                       .optimizer = &dpg->dpg_step.actor_optimizer,
+                                                       .optimizer = &dpg->actor_optimizer,
                                                        .seed = dpg->config.seed,
                                                        .value_name = "mean Q"};
     learner->networks[GPUR_DPG_CRITIC] = (gpur_trained){.name = "critic",
@@ -128,7 +128,6 @@ static void list_networks(gpur_dpg *dpg)
                                                         .value_name = "mean Q"};
     learner->network_count = 2;
     learner->main = GPUR_DPG_CRITIC;
-    learner->step = &dpg->step;
     learner->obs = gpur_network_text_obs(learner->replay);
     learner->math = dpg->config.math;
 }
@@ -147,10 +146,8 @@ static gpur_status build(gpur_learner *learner, const void *given, gpur_part_con
     context->network = &dpg->critic;
     context->network_config = &config->critic;
     context->step = &dpg->step;
-    context->step_algorithm = &gpur_dpg_step_algorithm;
-    context->step_state = &dpg->dpg_step;
-    dpg->dpg_step.actor = &dpg->actor;
-    dpg->dpg_step.config = config;
+    context->actor = &gpur_dpg_step_actor;
+    context->actor_state = dpg;
     list_networks(dpg);
     return GPUR_OK;
 }

@@ -3,7 +3,6 @@
 #include "learn/dqn/dqn.h"
 
 #include "base/sized.h"
-#include "replay/finite.h"
 #include "replay/sampler/consumer.h"
 
 #include <inttypes.h>
@@ -33,7 +32,9 @@ static gpur_step_config step_config_of(const gpur_dqn_config *config, const gpur
         .index_source = config->index_source,
         .beta = config->beta,
         .takes_ids = !has_cache && !gpur_replay_lanes(context->replay),
-        .has_target = !has_cache,
+        .double_dqn = config->double_dqn && !has_cache, /* given returns need no action of next_obs */
+        .loss = config->loss,
+        .huber_delta = config->huber_delta,
         .target_period = config->target_period,
         .target_copy_first = config->target_copy_first,
         .optimizer = config->optimizer,
@@ -42,34 +43,30 @@ static gpur_step_config step_config_of(const gpur_dqn_config *config, const gpur
     };
 }
 
-static gpur_status build_network(gpur_dqn *dqn, gpur_part_context *context)
+static gpur_status check_config(gpur_dqn_config *config, gpur_part_context *context)
 {
-    gpur_dqn_config *const config = &dqn->config;
-    const gpur_obs_format *const obs = &context->fields.obs_format;
-    GPUR_TRY(gpur_learn_fields_find(&context->fields, gpur_replay_schema(context->replay), 0));
-    GPUR_TRY(gpur_input_layout_resolve(obs, &config->network));
-    const gpur_input_shape input_shape = gpur_input_shape_find(obs, &config->network);
-    GPUR_TRY(gpur_network_check(&config->network, &input_shape));
     GPUR_TRY(gpur_returns_config_check(config, context->replay));
     GPUR_TRY(gpur_dqn_config_check(config));
     context->step_config = step_config_of(config, context);
     GPUR_TRY(gpur_step_config_check(&context->step_config, gpur_replay_settings(context->replay)));
     config->index_source = context->step_config.index_source;
-    return gpur_network_build(&dqn->network, &config->network, &input_shape);
+    return GPUR_OK;
 }
 
 /* The fused step computes in FP32, and is chosen before GPUR_MATH_AUTO is anything else. */
-static gpur_status choose_kernel(gpur_dqn *dqn, gpur_part_context *context)
+static gpur_status build_network(gpur_dqn *dqn, gpur_part_context *context)
 {
     gpur_dqn_config *const config = &dqn->config;
-    const int32_t math = config->math;
-    if (math == GPUR_MATH_AUTO)
-        context->step_config.math = GPUR_MATH_FP32;
-    gpur_network_choose_bf16(&dqn->network, context->device, context->step_config.math);
+    const int32_t math = config->math == GPUR_MATH_AUTO ? GPUR_MATH_FP32 : config->math;
+    const gpur_obs_format *const obs = &context->fields.obs_format;
+    GPUR_TRY(gpur_learn_fields_find(&context->fields, gpur_replay_schema(context->replay), 0));
+    GPUR_TRY(gpur_network_open(&dqn->network, &config->network, obs, context->device, math));
+    GPUR_TRY(check_config(config, context));
+    context->step_config.math = math;
     GPUR_TRY(gpur_fused_step_choose(context, &config->step_kernel));
     context->step_config.is_fused = config->step_kernel == GPUR_STEP_FUSED;
     if (!context->step_config.is_fused)
-        context->step_config.math = gpur_math_decide(context->device, math);
+        context->step_config.math = gpur_math_decide(context->device, config->math);
     config->math = context->step_config.math;
     return GPUR_OK;
 }
@@ -102,7 +99,6 @@ static void list_network(gpur_dqn *dqn)
                                           .seed = dqn->config.seed,
                                           .value_name = "mean Q"};
     learner->network_count = 1;
-    learner->step = &dqn->step;
     learner->obs = gpur_network_text_obs(learner->replay);
     learner->math = dqn->config.math;
 }
@@ -119,11 +115,7 @@ static gpur_status build(gpur_learner *learner, const void *given, gpur_part_con
     context->network_config = &config->network;
     context->host_batches = config->host_batches;
     context->step = &dqn->step;
-    context->step_algorithm = &gpur_dqn_step_algorithm;
-    context->step_state = &dqn->dqn_step;
     GPUR_TRY(build_network(dqn, context));
-    GPUR_TRY(choose_kernel(dqn, context));
-    dqn->dqn_step.config = config;
     list_network(dqn);
     return open_acting(dqn);
 }
@@ -239,83 +231,6 @@ float gpur_learner_epsilon(gpur_learner *learner, int64_t step)
 {
     const int is_dqn = learner && learner->algorithm == &gpur_algorithm_dqn;
     return is_dqn ? gpur_schedule_at(&gpur_dqn_of(learner)->config.exploration, step) : 0.0f;
-}
-
-/* Training on batches in host memory. */
-
-static gpur_status check_host_batches(const gpur_learner *learner, const char *call)
-{
-    GPUR_TRY(gpur_learner_require(learner, &gpur_algorithm_dqn, call));
-    GPUR_REQUIRE(gpur_dqn_of(learner)->host_batches.count > 0,
-                 "the learner was made with host_batches 0; rows in RAM need 1 to %d of them", GPUR_MAX_HOST_BATCHES);
-    return GPUR_OK;
-}
-
-gpur_status gpur_learner_acquire_host_batch(gpur_learner *learner, void **rows)
-{
-    int32_t index = 0;
-    GPUR_REQUIRE(rows, "rows, which gets the buffer, is NULL");
-    *rows = NULL;
-    GPUR_TRY(check_host_batches(learner, "gpur_learner_acquire_host_batch"));
-    gpur_host_batches *const batches = &gpur_dqn_of(learner)->host_batches;
-    GPUR_TRY(gpur_host_batches_acquire(batches, &index));
-    *rows = gpur_host_batches_buffer(batches, index);
-    return GPUR_OK;
-}
-
-gpur_status gpur_learner_release_host_batch(gpur_learner *learner, void *rows)
-{
-    int32_t index = 0;
-    GPUR_TRY(check_host_batches(learner, "gpur_learner_release_host_batch"));
-    gpur_host_batches *const batches = &gpur_dqn_of(learner)->host_batches;
-    GPUR_REQUIRE(rows, "rows is NULL; it must be a buffer of gpur_learner_acquire_host_batch");
-    GPUR_TRY(gpur_host_batches_find(batches, rows, &index));
-    GPUR_REQUIRE(index >= 0, "rows is %p, which is none of the host batches", rows);
-    gpur_host_batches_release(batches, index);
-    return GPUR_OK;
-}
-
-static gpur_status enqueue_host_batch(gpur_learner *learner, gpur_stream *stream, int32_t index)
-{
-    gpur_graph *graph = NULL;
-    GPUR_TRY(gpur_host_batches_upload(&gpur_dqn_of(learner)->host_batches, index, stream, &graph));
-    GPUR_TRY(gpur_graph_launch(graph, stream, 1));
-    return gpur_learner_end_launch(learner, stream, 1);
-}
-
-static gpur_status check_rows(const gpur_learner *learner, const void *rows)
-{
-    const gpur_schema *const schema = gpur_replay_schema(learner->replay);
-    if (!gpur_replay_settings(learner->replay)->check_finite)
-        return GPUR_OK;
-    return gpur_check_rows_finite(schema, rows, learner->step->config.batch_size, schema->row_bytes,
-                                  GPUR_INVALID_ARGUMENT);
-}
-
-/* The launch needs no visible rows: the contents of the replay do not matter. */
-static gpur_status train_host_batch(gpur_learner *learner, int32_t index)
-{
-    gpur_stream *stream = NULL;
-    GPUR_TRY(gpur_learner_begin(learner, &stream));
-    return gpur_learner_end(learner, enqueue_host_batch(learner, stream, index));
-}
-
-gpur_status gpur_learner_train_host_batch(gpur_learner *learner, const void *rows)
-{
-    int32_t index = 0;
-    GPUR_TRY(check_host_batches(learner, "gpur_learner_train_host_batch"));
-    gpur_host_batches *const batches = &gpur_dqn_of(learner)->host_batches;
-    GPUR_REQUIRE(rows, "rows is NULL; it must be (batch_size, row_bytes) in host memory");
-    GPUR_TRY(gpur_host_batches_find(batches, rows, &index));
-    if (index < 0)
-        GPUR_TRY(gpur_host_batches_acquire_copy(batches, rows, &index));
-    gpur_status status = gpur_learner_check_finite(learner);
-    if (status == GPUR_OK)
-        status = check_rows(learner, rows);
-    if (status == GPUR_OK)
-        status = train_host_batch(learner, index);
-    gpur_host_batches_release(batches, index);
-    return status;
 }
 
 /* Statistics and files. */

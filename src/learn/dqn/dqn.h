@@ -2,9 +2,8 @@
 /* A DQN learner: its settings, and its parts. */
 #pragma once
 
-#include "learn/dqn/dqn_step.h"
 #include "learn/dqn/fused_step.h"
-#include "learn/host_batches.h"
+#include "learn/dqn/host_batches.h"
 #include "learn/learner.h"
 #include "learn/returns/return_cache.h"
 
@@ -12,7 +11,6 @@ typedef struct gpur_dqn {
     gpur_learner learner;
     gpur_dqn_config config; /* as checked */
     gpur_network network;
-    gpur_dqn_step dqn_step;
     gpur_return_cache returns;
     gpur_train_step step;
     gpur_fused_step fused;

@@ -95,8 +95,7 @@ static void assign(void *part, gpur_arena *arena)
     const gpur_train_step *const step = fused->step;
     if (!step)
         return;
-    fused->first = gpur_arena_floats(arena, fused->first_splits * step->config.batch_size *
-                                                gpur_dqn_step_of(step)->online.pitch[1]);
+    fused->first = gpur_arena_floats(arena, fused->first_splits * step->config.batch_size * step->online.pitch[1]);
     if (fused->args.k_splits > 1)
         fused->gradient_splits = gpur_arena_floats(arena, fused->args.k_splits * step->optimizer.count);
     fused->args.sample_step = gpur_arena_alloc(arena, sizeof *fused->args.sample_step);
@@ -136,7 +135,7 @@ static void add_forward(gpur_fused_step *fused, int32_t stage, const gpur_pass *
 static void add_to_weight(gpur_fused_step *fused, int32_t stage, const gpur_dense *d, gpur_gemm_operand dy)
 {
     const gpur_train_step *const step = fused->step;
-    const gpur_pass *const pass = &gpur_dqn_step_of(step)->online;
+    const gpur_pass *const pass = &step->online;
     const int64_t bias = d->bias >= 0 ? d->bias : step->network->head_bias + d->to_column;
     float *const gradient = fused->gradient_splits ? fused->gradient_splits : step->optimizer.gradient;
     gpur_tile_gemm *const p = add_gemm(fused, stage, d->units, d->inputs, step->config.batch_size);
@@ -150,8 +149,7 @@ static void add_to_weight(gpur_fused_step *fused, int32_t stage, const gpur_dens
 /* dY^T: the layer's columns of the gradient activations, transposed. */
 static gpur_gemm_operand gradient_of(const gpur_train_step *step, const gpur_dense *d)
 {
-    return operand_of(gpur_dqn_step_of(step)->backward.gradients[d->to] + d->to_column, 1,
-                      gpur_dqn_step_of(step)->online.pitch[d->to]);
+    return operand_of(step->backward.gradients[d->to] + d->to_column, 1, step->online.pitch[d->to]);
 }
 
 /* dX = dY W, where the sum over the hidden units is split into first_splits partial sums. */
@@ -160,10 +158,9 @@ static void add_to_first(gpur_fused_step *fused, const gpur_dense *d)
     const gpur_train_step *const step = fused->step;
     const int64_t batch = step->config.batch_size;
     gpur_tile_gemm *const p = add_gemm(fused, GPUR_STAGE_GRADIENTS, batch, d->inputs, d->units);
-    p->a =
-        operand_of(gpur_dqn_step_of(step)->backward.gradients[d->to], gpur_dqn_step_of(step)->online.pitch[d->to], 1);
+    p->a = operand_of(step->backward.gradients[d->to], step->online.pitch[d->to], 1);
     p->b = operand_of(step->optimizer.weights + d->weight, 1, d->inputs);
-    p->c = fused->first, p->c_row = gpur_dqn_step_of(step)->online.pitch[d->from];
+    p->c = fused->first, p->c_row = step->online.pitch[d->from];
     p->k_splits = fused->first_splits, p->c_split = batch * p->c_row;
 }
 
@@ -171,10 +168,10 @@ static void add_to_first(gpur_fused_step *fused, const gpur_dense *d)
  * activation. */
 static gpur_gemm_operand first_gradient(const gpur_fused_step *fused, const gpur_dense *d)
 {
-    gpur_gemm_operand operand = operand_of(fused->first, 1, gpur_dqn_step_of(fused->step)->online.pitch[d->to]);
+    gpur_gemm_operand operand = operand_of(fused->first, 1, fused->step->online.pitch[d->to]);
     operand.k_splits = fused->first_splits;
     operand.k_split_step = fused->step->config.batch_size * operand.step;
-    operand.y = gpur_dqn_step_of(fused->step)->online.activations[d->to];
+    operand.y = fused->step->online.activations[d->to];
     operand.activation = (int16_t)d->activation;
     return operand;
 }
@@ -185,10 +182,10 @@ static void add_gemms(gpur_fused_step *fused)
     const gpur_network *const network = step->network;
     const gpur_dense *const first = &network->dense[0], *const hidden = &network->dense[1];
     const gpur_optimizer *const o = &step->optimizer;
-    add_forward(fused, GPUR_STAGE_FIRST, &gpur_dqn_step_of(step)->online, first, o->weights);
-    add_forward(fused, GPUR_STAGE_FIRST, &gpur_dqn_step_of(step)->target, first, o->target);
-    add_forward(fused, GPUR_STAGE_HIDDEN, &gpur_dqn_step_of(step)->online, hidden, o->weights);
-    add_forward(fused, GPUR_STAGE_HIDDEN, &gpur_dqn_step_of(step)->target, hidden, o->target);
+    add_forward(fused, GPUR_STAGE_FIRST, &step->online, first, o->weights);
+    add_forward(fused, GPUR_STAGE_FIRST, &step->target, first, o->target);
+    add_forward(fused, GPUR_STAGE_HIDDEN, &step->online, hidden, o->weights);
+    add_forward(fused, GPUR_STAGE_HIDDEN, &step->target, hidden, o->target);
     add_to_first(fused, hidden); /* before the others, whose tiles take less time */
     add_to_weight(fused, GPUR_STAGE_GRADIENTS, hidden, gradient_of(step, hidden));
     for (int32_t i = 2; i < network->dense_count; i++)
@@ -233,14 +230,14 @@ static gpur_last_layers last_layers(const gpur_train_step *step)
     const gpur_network *const network = step->network;
     const gpur_dense *const hidden = &network->dense[1], *const first = &network->dense[2];
     const gpur_last_layers last = {
-        .online = gpur_dqn_step_of(step)->online.activations[2],
-        .target = gpur_dqn_step_of(step)->target.activations[2],
+        .online = step->online.activations[2],
+        .target = step->target.activations[2],
         .weight = step->optimizer.weights + first->weight,
         .target_weight = step->optimizer.target + first->weight,
-        .z = gpur_dqn_step_of(step)->online.activations[3],
-        .z_target = gpur_dqn_step_of(step)->target.activations[3],
-        .gradient = gpur_dqn_step_of(step)->backward.gradients[2],
-        .pitch = gpur_dqn_step_of(step)->online.pitch[2],
+        .z = step->online.activations[3],
+        .z_target = step->target.activations[3],
+        .gradient = step->backward.gradients[2],
+        .pitch = step->online.pitch[2],
         .width = network->width[2],
         .inputs = first->inputs,
         .outputs = network->width[3],
@@ -265,7 +262,7 @@ static void connect_sample(gpur_fused_step *fused)
     args->weights = gpur_sampler_weights_args(step->batch.replay, &source->sample, step->batch.rows);
     args->weights.step = args->sample_step;
     args->priorities = gpur_priorities_update_args(gpur_replay_priorities(step->batch.replay), step->batch.rows,
-                                                   step->batch.id, gpur_dqn_step_of(step)->td.td, 1);
+                                                   step->batch.id, step->td.td, 1);
 }
 
 static gpur_status connect(void *part)
@@ -275,7 +272,7 @@ static gpur_status connect(void *part)
     gpur_fused_train_steps_args *const args = &fused->args;
     if (!step)
         return GPUR_OK;
-    const gpur_td_error_args *const td = &gpur_dqn_step_of(step)->td;
+    const gpur_td_error_args *const td = &step->td;
     const gpur_train_step_results results = {td->loss, td->q_taken, td->invalid, NULL, td->batch};
     connect_sample(fused);
     args->td = *td;

@@ -9,7 +9,7 @@
  */
 #pragma once
 
-#include "learn/dqn/dqn_step.h"
+#include "learn/train_step.h"
 
 /* Launch configuration; 0: chosen automatically. Benchmarks and tests may change it between two steps. It never changes
  * a result, not even by one bit. */

@@ -56,7 +56,7 @@ static gpur_status check_image(const gpur_obs_format *obs, const gpur_network_co
                      shape);
 }
 
-gpur_status gpur_input_layout_resolve(const gpur_obs_format *obs, gpur_network_config *config)
+static gpur_status resolve_layout(const gpur_obs_format *obs, gpur_network_config *config)
 {
     GPUR_TRY(check_image(obs, config));
     if (config->input_layout != GPUR_INPUT_AUTO)
@@ -72,7 +72,8 @@ gpur_status gpur_input_layout_resolve(const gpur_obs_format *obs, gpur_network_c
     return GPUR_OK;
 }
 
-gpur_input_shape gpur_input_shape_find(const gpur_obs_format *obs, const gpur_network_config *config)
+/* An image if the first layer is a convolution and observations have three axes. */
+static gpur_input_shape shape_of(const gpur_obs_format *obs, const gpur_network_config *config)
 {
     gpur_input_shape input_shape = gpur_input_shape_of(obs->features);
     if (config->trunk_count < 1 || config->trunk[0].kind != GPUR_CONV || obs->dims != 3)
@@ -107,8 +108,8 @@ static gpur_preprocess_args args_of(const gpur_input *input, const gpur_network 
 gpur_status gpur_network_open(gpur_network *network, gpur_network_config *config, const gpur_obs_format *obs,
                               gpur_device *device, int32_t math)
 {
-    GPUR_TRY(gpur_input_layout_resolve(obs, config));
-    const gpur_input_shape input_shape = gpur_input_shape_find(obs, config);
+    GPUR_TRY(resolve_layout(obs, config));
+    const gpur_input_shape input_shape = shape_of(obs, config);
     GPUR_TRY(gpur_network_build(network, config, &input_shape));
     gpur_network_choose_bf16(network, device, math);
     return GPUR_OK;

@@ -21,16 +21,10 @@ gpur_status gpur_obs_format_of(const gpur_field_info *field, gpur_obs_format *fo
  * fields. */
 gpur_status gpur_obs_format_read(const gpur_field *given, gpur_obs_format *format);
 
-/* Replaces GPUR_INPUT_AUTO by the order of axes that the shape of obs tells, and refuses a shape that does not, if the
- * first layer is a convolution. */
-gpur_status gpur_input_layout_resolve(const gpur_obs_format *obs, gpur_network_config *config);
-
-/* Builds a network that reads these observations, and chooses its arithmetic. Replaces GPUR_INPUT_AUTO in `config`. */
+/* Builds a network that reads these observations, and chooses its arithmetic. Replaces GPUR_INPUT_AUTO in `config` by
+ * the order of axes that the shape of obs tells, and refuses a shape that tells none to a convolution. */
 gpur_status gpur_network_open(gpur_network *network, gpur_network_config *config, const gpur_obs_format *obs,
                               gpur_device *device, int32_t math);
-
-/* The input shape that observations give: an image if the first layer is a convolution and they have three axes. */
-gpur_input_shape gpur_input_shape_find(const gpur_obs_format *obs, const gpur_network_config *config);
 
 typedef struct gpur_input {
     int32_t direct;            /* 1: observations are the input, unchanged */

@@ -112,7 +112,8 @@ static gpur_status check_input(const gpur_network_config *config, const gpur_inp
                              "GPUR_CHW, HWC or INPUT_AUTO (0 to 2)");
 }
 
-gpur_status gpur_network_check(const gpur_network_config *config, const gpur_input_shape *input_shape)
+/* Checks everything in a config that does not depend on the size of a layer's input. */
+static gpur_status check_config(const gpur_network_config *config, const gpur_input_shape *input_shape)
 {
     GPUR_TRY(check_input(config, input_shape));
     GPUR_TRY(check_trunk(config));
@@ -344,7 +345,7 @@ static void build_outputs(gpur_network *network, const gpur_network_config *conf
 gpur_status gpur_network_build(gpur_network *network, const gpur_network_config *config,
                                const gpur_input_shape *input_shape)
 {
-    GPUR_TRY(gpur_network_check(config, input_shape));
+    GPUR_TRY(check_config(config, input_shape));
     const head_entry *const head = &heads[config->head];
     memset(network, 0, sizeof *network);
     network->head = config->head;

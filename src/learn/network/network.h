@@ -86,6 +86,3 @@ static inline gpur_input_shape gpur_input_shape_of(int64_t features)
     const gpur_input_shape input_shape = {features, 0, 0, 0};
     return input_shape;
 }
-
-/* Checks everything in a config that does not depend on the size of a layer's input. */
-gpur_status gpur_network_check(const gpur_network_config *config, const gpur_input_shape *input_shape);

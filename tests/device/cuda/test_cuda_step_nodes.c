@@ -87,15 +87,15 @@ static void check_conv(const gpur_conv *conv)
 
 static void check_step(const step_case *c, const gpur_learner *learner)
 {
-    const gpur_dqn_step *const dqn = &gpur_dqn_of(learner)->dqn_step;
-    check_nodes(c, gpur_dqn_of(learner)->step.sampled.train);
-    check_nodes(c, gpur_dqn_of(learner)->step.by_ids.train);
-    for (int i = 0; i < gpur_dqn_of(learner)->network.conv_count; i++) {
-        check_conv(dqn->online.conv[i]);
-        check_conv(dqn->target.conv[i]);
-        check_conv(dqn->backward.conv_to_weight[i]);
+    const gpur_train_step *const step = learner->step;
+    check_nodes(c, step->sampled.train);
+    check_nodes(c, step->by_ids.train);
+    for (int i = 0; i < step->network->conv_count; i++) {
+        check_conv(step->online.conv[i]);
+        check_conv(step->target.conv[i]);
+        check_conv(step->backward.conv_to_weight[i]);
         if (i > 0)
-            check_conv(dqn->backward.conv_to_input[i]);
+            check_conv(step->backward.conv_to_input[i]);
     }
 }
 

@@ -4,8 +4,8 @@
  * memory, and a graph of a train step for each of these. A copy to the device runs on a stream of its own, so that it
  * overlaps with the previous step.
  *
- *   buffer         free -> acquired (gpur_host_batches_acquire) -> free (gpur_host_batches_release).
- *                  gpur_host_batches_acquire waits until the last copy from the buffer is done
+ *   buffer         free -> acquired, when its last copy to the device is done -> free, when it is trained on or
+ *                  released
  *   device batch   read by a step, after the copy to it. The copy need not wait for the step that read the device
  *                  batch before: gpur_consumer_begin allows no more launches in flight than there are device batches
  */
@@ -43,21 +43,3 @@ typedef struct gpur_host_batches {
 
 /* The learner's part that is a gpur_host_batches. Its `start` waits for the stream. */
 extern const gpur_part gpur_host_batches_part;
-
-/* Acquires the next free buffer, round-robin; gpur_host_batches_release releases it. GPUR_WOULD_BLOCK: none is free.
- * Any thread. */
-gpur_status gpur_host_batches_acquire(gpur_host_batches *batches, int32_t *index);
-void gpur_host_batches_release(gpur_host_batches *batches, int32_t index);
-void *gpur_host_batches_buffer(const gpur_host_batches *batches, int32_t index);
-
-/* Finds the buffer that starts at `given`; -1 if `given` is in no buffer. Refuses an address in a buffer that is not
- * its start, and a buffer that is not acquired. */
-gpur_status gpur_host_batches_find(gpur_host_batches *batches, const void *given, int32_t *index);
-
-/* Acquires the next free buffer and copies a batch in host memory into it. */
-gpur_status gpur_host_batches_acquire_copy(gpur_host_batches *batches, const void *given, int32_t *index);
-
-/* Requires the consumer lock. Enqueues the copy of a buffer to the device, and makes `stream` wait for it. `train` gets
- * the graph to be launched on `stream` then. */
-gpur_status gpur_host_batches_upload(gpur_host_batches *batches, int32_t index, gpur_stream *stream,
-                                     gpur_graph **train);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The buffers, device batches and graphs of training on rows in host memory. */
-#include "learn/host_batches.h"
+/* Training on rows in host memory: buffers, device batches, graphs, and the public functions. */
+#include "learn/dqn/dqn.h"
 
+#include "replay/finite.h"
 #include "replay/view.h"
 
 #include <inttypes.h>
@@ -105,7 +106,9 @@ const gpur_part gpur_host_batches_part = {
     .pinned_bytes = pinned_bytes,
 };
 
-/* Acquires a free buffer; -1 if there is none. */
+/* Buffers. */
+
+/* Acquires the next free buffer, round-robin; -1: there is none. */
 static int32_t acquire_free(gpur_host_batches *batches)
 {
     int32_t found = -1;
@@ -123,7 +126,14 @@ static int32_t acquire_free(gpur_host_batches *batches)
     return found;
 }
 
-gpur_status gpur_host_batches_acquire(gpur_host_batches *batches, int32_t *index)
+static void release(gpur_host_batches *batches, int32_t index)
+{
+    pthread_mutex_lock(&batches->mutex);
+    batches->acquired[index] = 0;
+    pthread_mutex_unlock(&batches->mutex);
+}
+
+static gpur_status acquire(gpur_host_batches *batches, int32_t *index)
 {
     *index = acquire_free(batches);
     if (*index < 0)
@@ -133,31 +143,26 @@ gpur_status gpur_host_batches_acquire(gpur_host_batches *batches, int32_t *index
                          batches->count);
     const gpur_status status = gpur_event_sync(batches->copied[*index]);
     if (status != GPUR_OK)
-        gpur_host_batches_release(batches, *index);
+        release(batches, *index);
     return status;
 }
 
-void gpur_host_batches_release(gpur_host_batches *batches, int32_t index)
-{
-    pthread_mutex_lock(&batches->mutex);
-    batches->acquired[index] = 0;
-    pthread_mutex_unlock(&batches->mutex);
-}
-
-void *gpur_host_batches_buffer(const gpur_host_batches *batches, int32_t index)
+static unsigned char *buffer_of(const gpur_host_batches *batches, int32_t index)
 {
     return batches->pinned + index * batches->pitch;
 }
 
-static int is_out(gpur_host_batches *batches, int32_t index)
+static int is_acquired(gpur_host_batches *batches, int32_t index)
 {
     pthread_mutex_lock(&batches->mutex);
-    const int out = batches->acquired[index];
+    const int acquired = batches->acquired[index];
     pthread_mutex_unlock(&batches->mutex);
-    return out;
+    return acquired;
 }
 
-gpur_status gpur_host_batches_find(gpur_host_batches *batches, const void *given, int32_t *index)
+/* Finds the buffer that starts at `given`; -1 if `given` is in no buffer. Refuses an address in a buffer that is not
+ * its start, and a buffer that is not acquired. */
+static gpur_status find(gpur_host_batches *batches, const void *given, int32_t *index)
 {
     const uintptr_t at = (uintptr_t)given, first = (uintptr_t)batches->pinned;
     const int64_t offset = (int64_t)(at - first);
@@ -168,7 +173,7 @@ gpur_status gpur_host_batches_find(gpur_host_batches *batches, const void *given
     GPUR_REQUIRE(offset % batches->pitch == 0,
                  "rows is %" PRId64 " bytes behind the start of host batch %" PRId32 "; it must be the start",
                  offset % batches->pitch, buffer);
-    GPUR_REQUIRE(is_out(batches, buffer),
+    GPUR_REQUIRE(is_acquired(batches, buffer),
                  "rows is host batch %" PRId32
                  ", which was released; gpur_learner_acquire_host_batch acquires it again",
                  buffer);
@@ -176,23 +181,92 @@ gpur_status gpur_host_batches_find(gpur_host_batches *batches, const void *given
     return GPUR_OK;
 }
 
-gpur_status gpur_host_batches_acquire_copy(gpur_host_batches *batches, const void *given, int32_t *index)
+static gpur_status acquire_copy(gpur_host_batches *batches, const void *given, int32_t *index)
 {
     int on_device = 0;
     GPUR_TRY(gpur_memory_locate(batches->device, given, &on_device));
     GPUR_REQUIRE(!on_device || !gpur_device_get_traits(batches->device)->has_own_memory,
                  "rows is %p, memory of the device; it must be host memory", given);
-    GPUR_TRY(gpur_host_batches_acquire(batches, index));
-    memcpy(gpur_host_batches_buffer(batches, *index), given, (size_t)batch_bytes(batches));
+    GPUR_TRY(acquire(batches, index));
+    memcpy(buffer_of(batches, *index), given, (size_t)batch_bytes(batches));
     return GPUR_OK;
 }
 
-gpur_status gpur_host_batches_upload(gpur_host_batches *batches, int32_t index, gpur_stream *stream, gpur_graph **train)
+/* The public functions. */
+
+static gpur_status get_batches(gpur_learner *learner, const char *call, gpur_host_batches **batches)
+{
+    GPUR_TRY(gpur_learner_require(learner, &gpur_algorithm_dqn, call));
+    *batches = &gpur_dqn_of(learner)->host_batches;
+    GPUR_REQUIRE((*batches)->count > 0, "the learner was made with host_batches 0; rows in RAM need 1 to %d of them",
+                 GPUR_MAX_HOST_BATCHES);
+    return GPUR_OK;
+}
+
+gpur_status gpur_learner_acquire_host_batch(gpur_learner *learner, void **rows)
+{
+    gpur_host_batches *batches = NULL;
+    int32_t index = 0;
+    GPUR_REQUIRE(rows, "rows, which gets the buffer, is NULL");
+    *rows = NULL;
+    GPUR_TRY(get_batches(learner, "gpur_learner_acquire_host_batch", &batches));
+    GPUR_TRY(acquire(batches, &index));
+    *rows = buffer_of(batches, index);
+    return GPUR_OK;
+}
+
+gpur_status gpur_learner_release_host_batch(gpur_learner *learner, void *rows)
+{
+    gpur_host_batches *batches = NULL;
+    int32_t index = 0;
+    GPUR_TRY(get_batches(learner, "gpur_learner_release_host_batch", &batches));
+    GPUR_REQUIRE(rows, "rows is NULL; it must be a buffer of gpur_learner_acquire_host_batch");
+    GPUR_TRY(find(batches, rows, &index));
+    GPUR_REQUIRE(index >= 0, "rows is %p, which is none of the host batches", rows);
+    release(batches, index);
+    return GPUR_OK;
+}
+
+static gpur_status check_rows(const gpur_learner *learner, const void *rows)
+{
+    const gpur_schema *const schema = gpur_replay_schema(learner->replay);
+    if (!gpur_replay_settings(learner->replay)->check_finite)
+        return GPUR_OK;
+    return gpur_check_rows_finite(schema, rows, learner->step->config.batch_size, schema->row_bytes,
+                                  GPUR_INVALID_ARGUMENT);
+}
+
+/* Requires the consumer lock. */
+static gpur_status enqueue(gpur_learner *learner, gpur_stream *stream, gpur_host_batches *batches, int32_t index)
 {
     const gpur_device_batch *const to = &batches->device_batches[batches->steps++ % GPUR_DEVICE_BATCHES];
-    GPUR_TRY(gpur_copy(batches->copier, to->rows, gpur_host_batches_buffer(batches, index), batch_bytes(batches)));
+    GPUR_TRY(gpur_copy(batches->copier, to->rows, buffer_of(batches, index), batch_bytes(batches)));
     GPUR_TRY(gpur_event_record(batches->copied[index], batches->copier));
     GPUR_TRY(gpur_stream_wait(stream, batches->copied[index]));
-    *train = to->source.train;
-    return GPUR_OK;
+    GPUR_TRY(gpur_graph_launch(to->source.train, stream, 1));
+    return gpur_learner_end_launch(learner, stream, 1);
+}
+
+/* The launch needs no visible rows: the contents of the replay do not matter. */
+static gpur_status train(gpur_learner *learner, gpur_host_batches *batches, const void *rows, int32_t index)
+{
+    gpur_stream *stream = NULL;
+    GPUR_TRY(gpur_learner_check_finite(learner));
+    GPUR_TRY(check_rows(learner, rows));
+    GPUR_TRY(gpur_learner_begin(learner, &stream));
+    return gpur_learner_end(learner, enqueue(learner, stream, batches, index));
+}
+
+gpur_status gpur_learner_train_host_batch(gpur_learner *learner, const void *rows)
+{
+    gpur_host_batches *batches = NULL;
+    int32_t index = 0;
+    GPUR_TRY(get_batches(learner, "gpur_learner_train_host_batch", &batches));
+    GPUR_REQUIRE(rows, "rows is NULL; it must be (batch_size, row_bytes) in host memory");
+    GPUR_TRY(find(batches, rows, &index));
+    if (index < 0)
+        GPUR_TRY(acquire_copy(batches, rows, &index));
+    const gpur_status status = train(learner, batches, rows, index);
+    release(batches, index);
+    return status;
 }
