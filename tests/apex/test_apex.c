@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Runs of Ape-X with actors in threads: what is counted and reported, the limiter, the soft capacity, and errors. */
 #include "base/clock.h"
-#include "run/apex/evaluation.h"
+#include "run/apex/intake.h"
 #include "support/apex_fixture.h"
 #include "support/run_fixture.h"
 #include "test.h"
@@ -290,7 +290,7 @@ static line look_at_line(void)
 {
     line found = {0};
     gpur_mutex_lock(&fixture.apex->core.lock);
-    for (const gpur_waiting_block *at = fixture.apex->waiting; at; at = at->next)
+    for (const gpur_intake_block *at = fixture.apex->waiting; at; at = at->next)
         found.actors[found.count++] = at->slot->actor;
     for (int32_t i = 0; i < ACTORS; i++)
         found.inserted[i] = fixture.apex->tables[GPUR_SLOT_OWN].slots[i]->blocks;

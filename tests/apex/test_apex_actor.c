@@ -15,7 +15,6 @@ static gpur_device *device;
 static gpur_replay *replay;
 static gpur_writer *writer;
 static gpur_block_format *format;
-static gpur_schema schema;
 static gpur_policy *policy;
 static gpur_shared shared;
 static unsigned char weights[1 << 20];
@@ -190,7 +189,6 @@ static void open_all(const char *name)
     CHECK_OK(gpur_replay_create(device, &settings.replay, &replay));
     CHECK_OK(gpur_writer_create(replay, 1, &writer));
     CHECK_OK(gpur_block_format_create(&settings.replay, &format));
-    CHECK_OK(gpur_schema_build(&schema, settings.fields, settings.replay.field_count));
     CHECK_OK(gpur_policy_config_init(&config, sizeof config));
     config.network = settings.learner.network;
     config.obs = settings.fields[0];
@@ -240,8 +238,6 @@ static gpur_status act(gpur_actor_settings *s)
     const gpur_actor_context context = {settings.run.type,
                                         settings.run.env_options,
                                         device,
-                                        &schema,
-                                        &settings.replay,
                                         format,
                                         {sizeof(gpur_apex_networks), &settings.learner.network, NULL},
                                         gpur_shared_counts(&shared, s->actor),

@@ -32,7 +32,6 @@ static gpur_device *device;
 static gpur_replay *replay;
 static gpur_writer *writer;
 static gpur_block_format *format;
-static gpur_schema schema;
 static gpur_actor_policies policies;
 static gpur_shared shared;
 static int64_t pulled; /* the broadcast whose weights the actor has */
@@ -81,10 +80,9 @@ static void open_alone(const gpur_actor_settings *s)
     CHECK_OK(gpur_replay_create(device, &settings.replay, &replay));
     CHECK_OK(gpur_writer_create(replay, 1, &writer));
     CHECK_OK(gpur_block_format_create(&settings.replay, &format));
-    CHECK_OK(gpur_schema_build(&schema, settings.fields, settings.replay.field_count));
     CHECK_OK(gpur_policy_config_init(&config, sizeof config));
     config.seed = joined(bits.v[2], bits.v[3]);
-    CHECK_OK(gpur_actor_policies_open(&policies, device, &schema, &networks, 1, &config));
+    CHECK_OK(gpur_actor_policies_open(&policies, device, &format->schema, &networks, 1, &config));
     const int64_t bytes = gpur_actor_policies_bytes(&policies);
     CHECK(bytes <= (int64_t)sizeof weights);
     CHECK_OK(gpur_actor_policies_get_weights(&policies, weights));
@@ -110,8 +108,6 @@ static void act_alone(gpur_actor_settings *s)
         .type = settings.run.type,
         .env_options = "",
         .device = device,
-        .schema = &schema,
-        .replay = &settings.replay,
         .format = format,
         .networks = {sizeof(gpur_apex_networks), &settings.dpg.actor, &settings.dpg.critic},
         .counts = gpur_shared_counts(&shared, s->actor)};

@@ -285,7 +285,6 @@ static gpur_status lie(liar *l, const apex_settings *s)
 {
     gpur_hello hello;
     int fd = -1;
-    gpur_schema schema;
     gpur_block_format *format = NULL;
     gpur_device *device = NULL;
     const gpur_actor_transport transport = {l, take_block, take_episode, pull, take_evaluation, NULL};
@@ -294,14 +293,11 @@ static gpur_status lie(liar *l, const apex_settings *s)
         (strcmp(l->kind, "evaluator killed") == 0 && hello.settings.actor == GPUR_APEX_EVALUATOR))
         (void)raise(SIGKILL);
     GPUR_TRY(gpur_shared_map(&l->shared, fd, hello.weights_bytes));
-    GPUR_TRY(gpur_schema_build(&schema, s->replay.fields, s->replay.field_count));
     GPUR_TRY(gpur_block_format_create(&s->replay, &format));
     GPUR_TRY(gpur_actor_open_device(1, &device));
     const gpur_actor_context context = {s->run.type,
                                         s->run.env_options,
                                         device,
-                                        &schema,
-                                        &s->replay,
                                         format,
                                         {sizeof(gpur_apex_networks), &s->learner.network, NULL},
                                         gpur_shared_counts(&l->shared, hello.settings.actor),

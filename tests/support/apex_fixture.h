@@ -4,7 +4,6 @@
 #pragma once
 
 #include "run/apex/handle.h"
-#include "run/apex/settings.h"
 #include "run/apex/transport/connection.h"
 
 /*

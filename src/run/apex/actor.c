@@ -7,7 +7,6 @@
 #include "base/sized.h"
 #include "env/type.h"
 #include "kernels/lib/random.h"
-#include "replay/config.h"
 #include "run/core.h"
 
 #include <inttypes.h>
@@ -77,7 +76,7 @@ static gpur_status open_env(actor *a, uint64_t seed, gpur_space *actions)
     gpur_env_info info;
     GPUR_TRY(gpur_actor_make_env(a->context, a->settings, seed, &a->runner, &info));
     *actions = info.action;
-    return gpur_obs_shape_find(&info.obs, a->context->schema, a->context->replay, &a->obs_shape);
+    return gpur_obs_shape_find(&info.obs, &a->context->format->schema, &a->context->format->config, &a->obs_shape);
 }
 
 static gpur_status open_packer(actor *a)
@@ -92,7 +91,7 @@ static gpur_status open_packer(actor *a)
                          : a->context->networks.critic ? 1 /* a value, as the packer has it for vectors */
                                                        : a->context->networks.acting->num_actions;
     config.observations =
-        a->context->replay->layout == GPUR_LAYOUT_FRAMES ? GPUR_OBSERVATIONS_FRAMES : GPUR_OBSERVATIONS_STACKS;
+        a->context->format->config.layout == GPUR_LAYOUT_FRAMES ? GPUR_OBSERVATIONS_FRAMES : GPUR_OBSERVATIONS_STACKS;
     config.compression = s->compression;
     return gpur_packer_create(a->context->format, &config, &a->packer);
 }
@@ -103,7 +102,7 @@ static gpur_status alloc_arrays(actor *a)
     a->weights = malloc((size_t)bytes);
     if (!a->weights)
         return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for %" PRId64 " bytes of weights", bytes);
-    a->extras = calloc((size_t)a->context->schema->count, sizeof *a->extras);
+    a->extras = calloc((size_t)a->context->format->schema.count, sizeof *a->extras);
     if (!a->extras)
         return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for the values of an actor's fields");
     return GPUR_OK;
@@ -121,7 +120,7 @@ static gpur_status pull(actor *a)
 static gpur_status find_fields(const gpur_actor_context *context, gpur_learn_fields *fields)
 {
     const gpur_apex_networks *const n = &context->networks;
-    GPUR_TRY(gpur_learn_fields_find(fields, context->schema, n->critic ? n->acting->num_actions : 0));
+    GPUR_TRY(gpur_learn_fields_find(fields, &context->format->schema, n->critic ? n->acting->num_actions : 0));
     GPUR_REQUIRE(!n->critic || fields->obs_format.is_float, "field \"obs\" is uint8; it must be float32");
     return GPUR_OK;
 }
@@ -130,7 +129,7 @@ static gpur_status find_fields(const gpur_actor_context *context, gpur_learn_fie
 static gpur_status open_actor(actor *a)
 {
     const gpur_actor_settings *const s = a->settings;
-    const gpur_schema *const schema = a->context->schema;
+    const gpur_schema *const schema = &a->context->format->schema;
     gpur_learn_fields fields;
     gpur_space actions;
     GPUR_TRY(find_fields(a->context, &fields));
@@ -142,7 +141,7 @@ static gpur_status open_actor(actor *a)
     const int32_t priority = gpur_schema_find(schema, "priority");
     if (priority >= 0)
         a->extras[priority] = &no_priority;
-    GPUR_TRY(gpur_env_runner_open(&a->runner, &a->obs_shape, NULL, a->context->replay->check_finite));
+    GPUR_TRY(gpur_env_runner_open(&a->runner, &a->obs_shape, NULL, a->context->format->config.check_finite));
     return pull(a);
 }
 
@@ -317,8 +316,7 @@ gpur_status gpur_actor_resources_read(gpur_actor_resources *r, const gpur_run_co
     GPUR_TRY(gpur_sized_read(&c->networks, sizeof c->networks, networks, "gpur_apex_networks"));
     GPUR_TRY(check_networks(&c->networks));
     GPUR_REQUIRE(threads >= 0 && threads <= 1024, "threads is %d; it must be 0 (1) to 1024", (int)threads);
-    GPUR_TRY(gpur_replay_config_init(&r->replay, sizeof r->replay));
-    GPUR_TRY(gpur_sized_read(&r->replay, sizeof r->replay, replay, "gpur_replay_config"));
+    r->replay = replay;
     c->type = r->run.type, c->env_options = r->run.env_options;
     r->threads = threads > 0 ? threads : 1;
     return GPUR_OK;
@@ -327,10 +325,9 @@ gpur_status gpur_actor_resources_read(gpur_actor_resources *r, const gpur_run_co
 gpur_status gpur_actor_resources_open(gpur_actor_resources *r)
 {
     gpur_actor_context *const c = &r->context;
-    GPUR_TRY(gpur_schema_build(&r->schema, r->replay.fields, r->replay.field_count));
-    GPUR_TRY(gpur_block_format_create(&r->replay, &r->format));
+    GPUR_TRY(gpur_block_format_create(r->replay, &r->format));
     GPUR_TRY(gpur_actor_open_device(r->threads, &r->device));
-    c->device = r->device, c->schema = &r->schema, c->replay = &r->replay, c->format = r->format;
+    c->device = r->device, c->format = r->format;
     return GPUR_OK;
 }
 

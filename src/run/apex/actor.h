@@ -8,7 +8,7 @@
 #include "run/env_runner.h"
 #include "run/apex/shared.h"
 #include "gpureplay/block.h"
-#include "replay/schema.h"
+#include "replay/block/block.h"
 
 /* The actor's number, and how it acts. Sent to processes as it is. */
 typedef struct gpur_actor_settings {
@@ -55,9 +55,7 @@ typedef struct gpur_actor_context {
     const gpur_env_type *type;
     const char *env_options;
     gpur_device *device;
-    const gpur_schema *schema;        /* of the replay */
-    const gpur_replay_config *replay; /* as checked */
-    const gpur_block_format *format;
+    const gpur_block_format *format; /* with the schema and the settings of the replay */
     gpur_apex_networks networks;
     gpur_actor_counts *counts;
     const gpur_shared *shared; /* of the evaluator, for its weights; others may have NULL */
@@ -67,9 +65,8 @@ typedef struct gpur_actor_context {
 typedef struct gpur_actor_resources {
     gpur_actor_context context;
     gpur_run_config run;
-    gpur_replay_config replay;
-    int32_t threads; /* of the device, the CPU */
-    gpur_schema schema;
+    const gpur_replay_config *replay; /* as given */
+    int32_t threads;                  /* of the device, the CPU */
     gpur_device *device;
     gpur_block_format *format;
 } gpur_actor_resources;

@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The learner's side [Horgan et al. 2018, algorithm 2]: what the thread that advances does. */
-#include "run/apex/advance.h"
-
-#include "run/apex/evaluation.h"
 #include "run/apex/intake.h"
-#include "run/apex/supervisor.h"
 
 #include "base/clock.h"
 

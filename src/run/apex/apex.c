@@ -1,15 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* Creates and destroys runs of Ape-X, reads their statistics, and changes their numbers of actors. */
-#include "base/clock.h"
-#include "learn/learner.h"
-#include "replay/view.h"
-#include "run/apex/advance.h"
-#include "run/apex/evaluation.h"
-#include "run/apex/settings.h"
-#include "run/apex/state.h"
-#include "run/apex/supervisor.h"
-#include "run/acting_policy.h"
 #include "run/apex/transport/connection.h"
+#include "run/apex/handle.h"
+
+#include "base/clock.h"
+#include "replay/view.h"
+#include "run/acting_policy.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -48,8 +48,8 @@ static gpur_status open_policies(evaluating_actor *a)
     GPUR_TRY(gpur_policy_config_init(&config, sizeof config));
     config.max_batch = a->settings->eval_envs;
     config.seed = gpur_actor_seed(a->settings, GPUR_APEX_EVALUATOR, 1);
-    GPUR_TRY(gpur_actor_policies_open(&a->policies, a->context->device, a->context->schema, &a->context->networks, 0,
-                                      &config));
+    GPUR_TRY(gpur_actor_policies_open(&a->policies, a->context->device, &a->context->format->schema,
+                                      &a->context->networks, 0, &config));
     const int64_t ours = gpur_actor_policies_bytes(&a->policies), all = a->context->shared->weights_bytes;
     GPUR_REQUIRE(ours == all || (a->context->networks.critic && ours < all),
                  "the weights of this actor's network have %" PRId64 " bytes, and those of the learner's %" PRId64
@@ -71,8 +71,8 @@ static gpur_status open_envs(evaluating_actor *a)
         if (i == 0)
             a->actions = info.action;
     }
-    GPUR_TRY(gpur_obs_shape_find(&info.obs, a->context->schema, a->context->replay, &a->shape));
-    return gpur_evaluator_open(e, &a->shape, a->context->replay->check_finite);
+    GPUR_TRY(gpur_obs_shape_find(&info.obs, &a->context->format->schema, &a->context->format->config, &a->shape));
+    return gpur_evaluator_open(e, &a->shape, a->context->format->config.check_finite);
 }
 
 static gpur_status open_all(evaluating_actor *a)

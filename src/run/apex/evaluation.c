@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Begins evaluations of Ape-X, waits for them and reports them. */
-#include "run/apex/evaluation.h"
-
-#include "run/apex/supervisor.h"
+#include "run/apex/handle.h"
 
 #include <stdio.h>
 

@@ -3,7 +3,6 @@
 #include "run/apex/intake.h"
 
 #include "base/clock.h"
-#include "run/apex/supervisor.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -52,33 +51,32 @@ static gpur_status wait_until_open(const gpur_slot *slot)
 
 static void join_line(gpur_intake_block *block, int is_polled)
 {
-    gpur_waiting_block **at = &block->slot->apex->waiting;
+    gpur_intake_block **at = &block->slot->apex->waiting;
     if (block->is_in_line)
         return;
-    block->waiting = (gpur_waiting_block){.slot = block->slot, .rows = block->view.header.rows, .is_polled = is_polled};
     while (*at)
         at = &(*at)->next;
-    *at = &block->waiting;
-    block->is_in_line = 1;
+    *at = block;
+    block->next = NULL, block->is_polled = is_polled, block->is_in_line = 1;
 }
 
 static void leave_line(gpur_intake_block *block)
 {
-    gpur_waiting_block **at = &block->slot->apex->waiting;
+    gpur_intake_block **at = &block->slot->apex->waiting;
     if (!block->is_in_line)
         return;
-    while (*at != &block->waiting)
+    while (*at != block)
         at = &(*at)->next;
-    *at = block->waiting.next;
+    *at = block->next;
     block->is_in_line = 0;
 }
 
 /* The last block of an actor that is gone, or is let end, waits neither for the limiter nor for others: so the end of
  * the actor is known at once, and the limiter counts the rows all the same. */
-static int may_insert(const gpur_apex *apex, const gpur_waiting_block *block)
+static int may_insert(const gpur_apex *apex, const gpur_intake_block *block)
 {
     return block->slot->has_ended || is_let_end(block->slot) ||
-           (apex->waiting == block && gpur_limiter_may_insert(&apex->limiter, block->rows));
+           (apex->waiting == block && gpur_limiter_may_insert(&apex->limiter, block->view.header.rows));
 }
 
 void gpur_intake_notify(gpur_apex *apex)
@@ -88,27 +86,8 @@ void gpur_intake_notify(gpur_apex *apex)
         gpur_supervisor_wake(apex);
 }
 
-/* Waits until the run is open and the limiter lets the block in. The time in which the run is not open is no wait for
- * the limiter. */
-static gpur_status wait_in_line(const gpur_intake_block *block)
-{
-    const gpur_slot *const slot = block->slot;
-    gpur_apex *const apex = slot->apex;
-    double waited = 0.0;
-    GPUR_TRY(wait_until_open(slot));
-    while (!may_insert(apex, &block->waiting) && waited < apex->config.limiter_timeout) {
-        const double begin = gpur_clock_seconds();
-        gpur_mutex_wait_for(&apex->core.lock, apex->config.limiter_timeout - waited);
-        waited += gpur_clock_seconds() - begin;
-        if (!is_open(slot))
-            waited = 0.0;
-        GPUR_TRY(wait_until_open(slot));
-    }
-    apex->counts.limiter_timeouts += !may_insert(apex, &block->waiting);
-    return GPUR_OK;
-}
-
-/* The same without waiting. */
+/* GPUR_WOULD_BLOCK: the run is not open, or the limiter holds the block. The time in which the run is not open is no
+ * wait for the limiter. */
 static gpur_status look_at_line(gpur_intake_block *block)
 {
     gpur_apex *const apex = block->slot->apex;
@@ -118,7 +97,7 @@ static gpur_status look_at_line(gpur_intake_block *block)
         block->held_since = 0.0;
         return GPUR_WOULD_BLOCK;
     }
-    if (may_insert(apex, &block->waiting))
+    if (may_insert(apex, block))
         return GPUR_OK;
     if (block->held_since <= 0.0)
         block->held_since = now;
@@ -126,6 +105,21 @@ static gpur_status look_at_line(gpur_intake_block *block)
         return GPUR_WOULD_BLOCK;
     apex->counts.limiter_timeouts++;
     return GPUR_OK;
+}
+
+/* Looks again and again until the block may go in. */
+static gpur_status wait_in_line(gpur_intake_block *block)
+{
+    gpur_apex *const apex = block->slot->apex;
+    gpur_status status;
+    while ((status = look_at_line(block)) == GPUR_WOULD_BLOCK) {
+        const double held = gpur_clock_seconds() - block->held_since;
+        if (block->held_since > 0.0)
+            gpur_mutex_wait_for(&apex->core.lock, fmax(apex->config.limiter_timeout - held, 0.0));
+        else
+            GPUR_TRY(wait_until_open(block->slot));
+    }
+    return status;
 }
 
 /* Counting. */

@@ -10,15 +10,18 @@
 #include "run/apex/actor.h"
 #include "run/apex/handle.h"
 
-typedef struct gpur_intake_block {
+/* While it waits it is in the list of the run, so that blocks are inserted in the order in which they came: else one
+ * actor, whose weights are new, could insert block after block while those of others get older. */
+struct gpur_intake_block {
     gpur_slot *slot;
     gpur_block_view view;
     int64_t steps;      /* of the environment that its actor had taken */
     int32_t is_new;     /* 0: it was taken before, which is counted and no error */
-    int32_t is_in_line; /* 1: `waiting` is in the list of the run */
-    gpur_waiting_block waiting;
-    double held_since; /* of tries: seconds when the limiter began to hold it; 0: it does not */
-} gpur_intake_block;
+    int32_t is_in_line; /* 1: it is in the list */
+    int32_t is_polled;  /* 1: the supervisor's thread has it, which waits for other things meanwhile, and is woken */
+    gpur_intake_block *next;
+    double held_since; /* seconds when the limiter began to hold it; 0: it does not */
+};
 
 /* Checks a block of an own actor, and its number in the sequence. To be closed whatever this returns.
  *

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* The settings of whole systems: replay, learner and Ape-X, for an environment. */
-#include "run/apex/settings.h"
 #include "run/apex/action_selector.h"
 
+#include "base/numbers.h"
 #include "base/sized.h"
+#include "run/core.h"
 #include "run/presets.h"
 
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The settings of a run: defaults, checks, and the ladder of epsilons. */
-#include "run/apex/settings.h"
+#include "run/apex/handle.h"
 
 #include "base/sized.h"
 #include "env/type.h"

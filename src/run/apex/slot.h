@@ -40,12 +40,13 @@ typedef struct gpur_slot {
     int32_t early_deaths;   /* own actors: in a row, soon after the start and with nothing sent */
     int32_t early_failures; /* how many of them no signal caused */
 
-    /* Own actors that run, used only by the supervisor's thread. */
-    double started;     /* seconds */
-    double deadline;    /* seconds when its process is killed */
-    gpur_status status; /* of the actor, or of what it has sent */
-    char *error;        /* why it ends; NULL: nothing is known */
-    void *transport;    /* what the transport keeps of the incarnation that runs */
+    /* Own actors, used only by the supervisor's thread: what its round has to do, and what is known of one that runs. */
+    int32_t looks, asks, starts; /* 1: the actor runs; is to end; may begin */
+    double started;              /* seconds */
+    double deadline;             /* seconds when its process is killed */
+    gpur_status status;          /* of the actor, or of what it has sent */
+    char *error;                 /* why it ends; NULL: nothing is known */
+    void *transport;             /* what the transport keeps of the incarnation that runs */
 } gpur_slot;
 
 /* Slots by the numbers of their actors. They are put there under the lock of the run. */

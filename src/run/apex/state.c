@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Saves and loads a run: its counters and incarnations. Replay and learner have files of their own beside it. */
-#include "run/apex/state.h"
-#include "run/apex/transport/transport.h"
+#include "run/apex/handle.h"
 #include "run/folder.h"
 #include "run/state_file.h"
 
@@ -153,7 +152,8 @@ static gpur_status set_own_slots(gpur_apex *apex, const apex_state *state)
 /* Under the lock. Callers may bring blocks already. */
 static void set_remote_slots(gpur_apex *apex, const apex_state *state)
 {
-    gpur_callbacks_wait(apex);
+    while (apex->receiving > 0)
+        gpur_mutex_wait(&apex->core.lock);
     const gpur_slot_table *const table = &apex->tables[GPUR_SLOT_CALLER];
     for (int32_t i = 0; i < table->count && i < state->remote_slots; i++) {
         table->slots[i]->incarnation = state->remotes[2 * i];

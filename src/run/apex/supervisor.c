@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* The supervisor of Ape-X: a thread that starts actors, takes what processes and files bring, and sees to those that
- * end. Each round it looks at all slots under one lock, and then does what is to be done. */
-#include "run/apex/supervisor.h"
+ * end. */
+#include "run/apex/handle.h"
 
 #include "base/clock.h"
 #include "base/thread.h"
-#include "run/apex/evaluation.h"
-#include "run/apex/settings.h"
 #include "run/apex/transport/transport.h"
 
 #include <errno.h>
@@ -32,19 +30,11 @@ static const gpur_transport *const transports[] = {&gpur_thread_transport, &gpur
                                                    &gpur_folder_transport, &gpur_callbacks_transport};
 enum { TRANSPORTS = sizeof transports / sizeof *transports };
 
-/* What a round has to do with a slot. */
-typedef struct order {
-    gpur_slot *slot;
-    int looks, asks, starts; /* 1: the actor runs; is to end; may begin */
-} order;
-
 struct gpur_supervisor {
     const gpur_transport *own; /* of the run's own actors */
     pthread_t thread;
     int has_thread;
-    order orders[GPUR_APEX_SLOTS];
-    struct pollfd ends[GPUR_APEX_SLOTS + 1]; /* first the one by which the supervisor is woken */
-    gpur_slot *senders[GPUR_APEX_SLOTS + 1];
+    struct pollfd ends[1 + GPUR_APEX_SLOTS]; /* first the one by which the supervisor is woken, then those of actors */
 };
 
 static int was_asked(const gpur_slot *slot)
@@ -252,57 +242,36 @@ static void ask_to_end(gpur_slot *slot)
     atomic_store(&gpur_slot_counts(slot)->is_asked, 1);
 }
 
-/* Under the lock. */
-static order order_of(gpur_slot *slot, double now)
+/* Says what this round has to do with an actor. Under the lock. */
+static void plan(gpur_slot *slot, double now)
 {
     const gpur_apex *const apex = slot->apex;
     const int is_wanted = slot->is_wanted && !apex->is_quitting && apex->core.status == GPUR_OK;
-    const int may_start = apex->has_begun || gpur_slot_evaluates(slot);
-    return (order){.slot = slot,
-                   .looks = slot->is_running,
-                   .asks = slot->is_running && !is_wanted,
-                   .starts = !slot->is_running && is_wanted && may_start && now >= slot->next_start};
-}
-
-/* Lists what is to be done; returns how many slots there are. *is_over: the run is being destroyed, and none runs. */
-static int32_t list_orders(gpur_apex *apex, int *is_over)
-{
-    gpur_supervisor *const s = apex->supervisor;
-    const double now = gpur_clock_seconds();
-    int32_t count = 0, running = 0;
-    gpur_mutex_lock(&apex->core.lock);
-    const gpur_slot_table *const own = &apex->tables[GPUR_SLOT_OWN];
-    for (int32_t i = 0; i < own->count; i++)
-        s->orders[count++] = order_of(own->slots[i], now);
-    s->orders[count++] = order_of(apex->evaluator, now);
-    for (int32_t i = 0; i < count; i++)
-        running += s->orders[i].looks;
-    *is_over = apex->is_quitting && running == 0;
-    gpur_mutex_unlock(&apex->core.lock);
-    return count;
+    const int may_start = (apex->has_begun || gpur_slot_evaluates(slot)) && now >= slot->next_start;
+    slot->looks = slot->is_running;
+    slot->asks = slot->is_running && !is_wanted;
+    slot->starts = !slot->is_running && is_wanted && may_start;
 }
 
 /* Threads are asked to end, processes are asked and at last killed, and either is waited for without standing still.
- * Returns 1 if the actor has ended: that may end the run, so other orders may be out of date. */
-static int carry_out(const gpur_apex *apex, const order *o)
+ * Returns 1 if the actor has ended: that may end the run, so other plans may be out of date. */
+static int carry_out(gpur_slot *slot)
 {
     int was_killed = 0;
-    if (o->asks)
-        ask_to_end(o->slot);
-    if (o->starts)
-        start(o->slot);
-    if (!o->looks || !apex->supervisor->own->has_ended(o->slot, &was_killed))
+    if (slot->asks)
+        ask_to_end(slot);
+    if (slot->starts)
+        start(slot);
+    if (!slot->looks || !slot->apex->supervisor->own->has_ended(slot, &was_killed))
         return 0;
-    finish(o->slot, was_killed);
+    finish(slot, was_killed);
     return 1;
 }
 
-static int carry_out_all(const gpur_apex *apex, int32_t count)
+/* Own slot i of `count`, of which the last is the evaluator's. */
+static gpur_slot *own_slot(const gpur_apex *apex, int32_t i, int32_t count)
 {
-    for (int32_t i = 0; i < count; i++)
-        if (carry_out(apex, &apex->supervisor->orders[i]))
-            return 1;
-    return 0;
+    return i + 1 < count ? apex->tables[GPUR_SLOT_OWN].slots[i] : apex->evaluator;
 }
 
 static int poll_transports(gpur_apex *apex)
@@ -318,37 +287,40 @@ static int poll_transports(gpur_apex *apex)
 static void wait_and_receive(gpur_apex *apex, int32_t count, int milliseconds)
 {
     gpur_supervisor *const s = apex->supervisor;
+    const int32_t senders = s->own->descriptor ? count : 0;
     uint64_t wakes;
-    nfds_t ends = 1;
     s->ends[0] = (struct pollfd){.fd = apex->wake, .events = POLLIN};
-    for (int32_t i = 0; i < count && s->own->descriptor; i++) {
-        const int descriptor = s->own->descriptor(s->orders[i].slot);
-        if (descriptor < 0)
-            continue;
-        s->senders[ends] = s->orders[i].slot;
-        s->ends[ends++] = (struct pollfd){.fd = descriptor, .events = POLLIN};
-    }
-    if (poll(s->ends, ends, milliseconds) <= 0)
+    for (int32_t i = 0; i < senders; i++)
+        s->ends[1 + i] = (struct pollfd){.fd = s->own->descriptor(own_slot(apex, i, count)), .events = POLLIN};
+    if (poll(s->ends, (nfds_t)(1 + senders), milliseconds) <= 0)
         return;
     if (s->ends[0].revents)
         (void)!read(apex->wake, &wakes, sizeof wakes);
-    for (nfds_t i = 1; i < ends; i++)
-        if (s->ends[i].revents)
-            s->own->receive(s->senders[i]);
+    for (int32_t i = 0; i < senders; i++)
+        if (s->ends[1 + i].revents)
+            s->own->receive(own_slot(apex, i, count));
 }
 
-/* The thread ends when the run is destroyed and no actor is left. */
+/* Each round it looks at all slots under one lock, and then does what is to be done. The thread ends when the run is
+ * destroyed and no actor is left. */
 static void *supervise(void *context)
 {
     gpur_apex *const apex = context;
-    for (int is_over = 0;;) {
-        const int32_t count = list_orders(apex, &is_over);
+    for (;;) {
+        const double now = gpur_clock_seconds();
+        int has_ended = 0;
+        gpur_mutex_lock(&apex->core.lock);
+        const int32_t count = apex->tables[GPUR_SLOT_OWN].count + 1;
+        const int is_over = apex->is_quitting && apex->running == 0 && !apex->evaluator->is_running;
+        for (int32_t i = 0; i < count; i++)
+            plan(own_slot(apex, i, count), now);
+        gpur_mutex_unlock(&apex->core.lock);
         if (is_over)
             return NULL;
-        if (carry_out_all(apex, count))
-            continue;
-        const int have_taken = poll_transports(apex);
-        wait_and_receive(apex, count, have_taken ? BUSY_POLL_MS : POLL_MS);
+        for (int32_t i = 0; i < count && !has_ended; i++)
+            has_ended = carry_out(own_slot(apex, i, count));
+        if (!has_ended)
+            wait_and_receive(apex, count, poll_transports(apex) ? BUSY_POLL_MS : POLL_MS);
     }
 }
 

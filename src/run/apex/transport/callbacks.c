@@ -6,7 +6,6 @@
 #include "base/sized.h"
 #include "replay/view.h"
 #include "run/apex/intake.h"
-#include "run/apex/settings.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -46,29 +45,16 @@ static void take_turn(gpur_slot *slot)
     while (slot->is_receiving)
         gpur_mutex_wait(&slot->apex->core.lock);
     slot->is_receiving = 1;
+    slot->apex->receiving++;
 }
 
 static void end_turn(gpur_slot *slot)
 {
     gpur_mutex_lock(&slot->apex->core.lock);
     slot->is_receiving = 0;
+    slot->apex->receiving--;
     gpur_mutex_notify_all(&slot->apex->core.lock);
     gpur_mutex_unlock(&slot->apex->core.lock);
-}
-
-static int is_receiving(const gpur_apex *apex)
-{
-    const gpur_slot_table *const table = &apex->tables[GPUR_SLOT_CALLER];
-    for (int32_t i = 0; i < table->count; i++)
-        if (table->slots[i] && table->slots[i]->is_receiving)
-            return 1;
-    return 0;
-}
-
-void gpur_callbacks_wait(gpur_apex *apex)
-{
-    while (is_receiving(apex))
-        gpur_mutex_wait(&apex->core.lock);
 }
 
 /* Incarnations have rising numbers, so one that is older than the last was replaced by it. */

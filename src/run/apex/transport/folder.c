@@ -8,7 +8,6 @@
 #include "file/atomic_file.h"
 #include "file/file_reader.h"
 #include "run/apex/intake.h"
-#include "run/apex/settings.h"
 #include "run/folder.h"
 
 #include <dirent.h>

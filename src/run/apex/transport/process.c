@@ -3,10 +3,7 @@
 #include "run/apex/transport/transport.h"
 
 #include "base/clock.h"
-#include "run/apex/evaluation.h"
 #include "run/apex/intake.h"
-#include "run/apex/settings.h"
-#include "run/apex/supervisor.h"
 #include "run/apex/transport/connection.h"
 
 #include <errno.h>

@@ -3,11 +3,7 @@
 #include "run/apex/transport/transport.h"
 
 #include "base/thread.h"
-#include "replay/view.h"
-#include "run/apex/evaluation.h"
 #include "run/apex/intake.h"
-#include "run/apex/settings.h"
-#include "run/apex/supervisor.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -56,8 +52,6 @@ static gpur_status act(actor_thread *t, gpur_actor_counts *counts)
     const gpur_actor_context context = {.type = apex->core.config.type,
                                         .env_options = apex->core.config.env_options,
                                         .device = apex->device,
-                                        .schema = gpur_replay_schema(apex->replay),
-                                        .replay = gpur_replay_settings(apex->replay),
                                         .format = apex->format,
                                         .networks = apex->networks,
                                         .counts = counts,

@@ -33,6 +33,3 @@ typedef struct gpur_transport {
  * last three is gpur_apex_serve, gpur_apex_work and gpur_apex_act. */
 extern const gpur_transport gpur_thread_transport, gpur_process_transport, gpur_folder_transport,
     gpur_callbacks_transport;
-
-/* Waits until no call of the caller takes anything. Under the lock. */
-void gpur_callbacks_wait(gpur_apex *apex);
