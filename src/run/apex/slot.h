@@ -40,7 +40,7 @@ typedef struct gpur_slot {
     int32_t early_deaths;   /* own actors: in a row, soon after the start and with nothing sent */
     int32_t early_failures; /* how many of them no signal caused */
 
-    /* Own actors, used only by the supervisor's thread: what its round has to do, and what is known of one that runs. */
+    /* Own actors, used only by the supervisor's thread: what a round has to do, and what is known of one that runs. */
     int32_t looks, asks, starts; /* 1: the actor runs; is to end; may begin */
     double started;              /* seconds */
     double deadline;             /* seconds when its process is killed */
