@@ -2,9 +2,6 @@
 /* Writes a network and its observations to a file's metadata, and reads them back. */
 #include "learn/network_text.h"
 
-#include "replay/schema.h"
-#include "replay/view.h"
-
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,9 +12,8 @@
 
 static const char *const layouts[] = {"chw", "hwc"}; /* by GPUR_CHW and GPUR_HWC */
 
-gpur_field gpur_network_text_obs(gpur_replay *replay)
+gpur_field gpur_network_text_obs(const gpur_schema *schema)
 {
-    const gpur_schema *const schema = gpur_replay_schema(replay);
     const gpur_field_info *const info = &schema->fields[gpur_schema_find(schema, "obs")];
     gpur_field obs = {.dtype = info->dtype};
     memcpy(obs.shape, info->shape, sizeof obs.shape);

@@ -5,6 +5,7 @@
 
 #include "file/checkpoint_file.h"
 #include "gpureplay/policy.h"
+#include "replay/schema.h"
 
 /* A policy's settings that its file needs beside the weights. */
 typedef struct gpur_network_text {
@@ -13,8 +14,8 @@ typedef struct gpur_network_text {
     float policy_floor;
 } gpur_network_text;
 
-/* The observations of a replay. */
-gpur_field gpur_network_text_obs(gpur_replay *replay);
+/* The observations of a replay with this schema. */
+gpur_field gpur_network_text_obs(const gpur_schema *schema);
 
 /* Adds what must be equal in a file and in the network that loads it, since arrays are saved in the device's order,
  * which depends on the layers. `owner` comes before the names, "" if the file has one network. */

@@ -251,11 +251,8 @@ static gpur_status end_call(gpur_run *run, gpur_status status)
     char error[GPUR_RUN_ERROR];
     snprintf(error, sizeof error, "%s", status == GPUR_OK ? "" : gpur_last_error());
     gpur_run_deliver_events(run);
-    gpur_mutex_lock(&run->lock);
-    const gpur_status ended = run->status;
-    gpur_mutex_unlock(&run->lock);
-    if (ended != GPUR_OK)
-        return gpur_fail(ended, "%s", run->error);
+    if (gpur_run_has_failed(run))
+        return gpur_fail(run->status, "%s", run->error);
     if (status != GPUR_OK && status != GPUR_INTERRUPTED)
         return gpur_fail(status, "%s", error);
     if (!atomic_exchange(&run->stopping, 0))

@@ -128,7 +128,7 @@ static void list_networks(gpur_dpg *dpg)
                                                         .value_name = "mean Q"};
     learner->network_count = 2;
     learner->main = GPUR_DPG_CRITIC;
-    learner->obs = gpur_network_text_obs(learner->replay);
+    learner->obs = gpur_network_text_obs(gpur_replay_schema(learner->replay));
     learner->math = dpg->config.math;
 }
 

@@ -99,7 +99,7 @@ static void list_network(gpur_dqn *dqn)
                                           .seed = dqn->config.seed,
                                           .value_name = "mean Q"};
     learner->network_count = 1;
-    learner->obs = gpur_network_text_obs(learner->replay);
+    learner->obs = gpur_network_text_obs(gpur_replay_schema(learner->replay));
     learner->math = dqn->config.math;
 }
 

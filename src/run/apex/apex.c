@@ -5,7 +5,6 @@
 
 #include "base/clock.h"
 #include "replay/view.h"
-#include "run/acting_policy.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -64,7 +63,8 @@ static gpur_status open_policies(gpur_apex *apex)
     GPUR_TRY(gpur_actor_policies_open(&apex->policies, apex->learner->device, gpur_replay_schema(apex->replay),
                                       &apex->networks, apex->config.initial_priorities, &config));
     config.network = *apex->networks.acting;
-    return gpur_acting_policy_open(apex->learner->device, gpur_replay_schema(apex->replay), &config, &apex->evaluated);
+    config.obs = apex->learner->obs;
+    return gpur_policy_create(apex->learner->device, &config, &apex->evaluated);
 }
 
 static gpur_status open_weights(gpur_apex *apex)

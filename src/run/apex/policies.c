@@ -2,7 +2,7 @@
 /* The policies that actors act by: one of DQN, or the policy network and the critic of DPG. */
 #include "run/apex/policies.h"
 
-#include "run/acting_policy.h"
+#include "learn/network_text.h"
 
 static gpur_status open_critic(gpur_actor_policies *policies, gpur_device *device, const gpur_schema *schema,
                                const gpur_apex_networks *networks, const gpur_policy_config *settings)
@@ -21,7 +21,8 @@ gpur_status gpur_actor_policies_open(gpur_actor_policies *policies, gpur_device 
 {
     gpur_policy_config config = *settings;
     config.network = *networks->acting;
-    GPUR_TRY(gpur_acting_policy_open(device, schema, &config, &policies->acting));
+    config.obs = gpur_network_text_obs(schema);
+    GPUR_TRY(gpur_policy_create(device, &config, &policies->acting));
     return networks->critic && has_critic ? open_critic(policies, device, schema, networks, settings) : GPUR_OK;
 }
 

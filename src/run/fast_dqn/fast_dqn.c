@@ -3,8 +3,6 @@
 #include "run/fast_dqn/handle.h"
 
 #include "learn/dqn/dqn.h"
-#include "replay/view.h"
-#include "run/acting_policy.h"
 
 #include <stdlib.h>
 
@@ -90,10 +88,11 @@ static gpur_status open_policy(const gpur_learner *learner, int32_t streams, int
     gpur_policy_config config;
     GPUR_TRY(gpur_policy_config_init(&config, sizeof config));
     config.network = gpur_dqn_of(learner)->config.network;
+    config.obs = learner->obs;
     config.max_batch = rows;
     config.streams = streams;
     config.math = learner->math;
-    return gpur_acting_policy_open(learner->device, gpur_replay_schema(learner->replay), &config, policy);
+    return gpur_policy_create(learner->device, &config, policy);
 }
 
 static gpur_status open_work(gpur_fast_dqn *run, const gpur_fast_dqn_work *work)

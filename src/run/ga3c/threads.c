@@ -42,17 +42,11 @@ static gpur_status start_agent(gpur_agent_slot *slot)
 {
     gpur_ga3c *const run = slot->run;
     atomic_store(&slot->must_end, 0);
-    gpur_mutex_lock(&run->core.lock);
-    run->running++;
-    run->active++;
-    gpur_mutex_unlock(&run->core.lock);
+    gpur_mutex_lock(&run->core.lock); /* which the agent takes first of all */
     const gpur_status status = gpur_thread_start(&slot->thread, gpur_ga3c_agent, slot, "an agent");
     slot->has_thread = status == GPUR_OK;
-    if (status == GPUR_OK)
-        return GPUR_OK;
-    gpur_mutex_lock(&run->core.lock);
-    run->running--;
-    run->active--;
+    run->running += slot->has_thread;
+    run->active += slot->has_thread;
     gpur_mutex_unlock(&run->core.lock);
     return status;
 }

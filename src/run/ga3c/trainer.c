@@ -31,13 +31,13 @@ void gpur_training_batch_close(gpur_training_batch *batch)
 /* A rollout is a batch as it is; several are copied one behind another. */
 static gpur_actor_critic_batch join(const gpur_ga3c *run, gpur_training_batch *batch)
 {
-    gpur_actor_critic_batch rows = {.size = sizeof rows, .count = batch->rollouts[0]->count};
-    rows.obs = batch->rollouts[0]->obs;
-    rows.actions = batch->rollouts[0]->actions;
-    rows.returns = batch->rollouts[0]->returns;
-    if (batch->count == 1)
+    const gpur_rollout *const first = batch->rollouts[0];
+    gpur_actor_critic_batch rows = {.size = sizeof rows};
+    if (batch->count == 1) {
+        rows.count = first->count, rows.obs = first->obs, rows.actions = first->actions, rows.returns = first->returns;
         return rows;
-    rows.count = 0;
+    }
+    rows.obs = batch->obs, rows.actions = batch->actions, rows.returns = batch->returns;
     for (int64_t i = 0; i < batch->count; i++) {
         const gpur_rollout *const r = batch->rollouts[i];
         memcpy(batch->obs + rows.count * run->obs_bytes, r->obs, (size_t)(r->count * run->obs_bytes));
@@ -45,9 +45,6 @@ static gpur_actor_critic_batch join(const gpur_ga3c *run, gpur_training_batch *b
         memcpy(batch->returns + rows.count, r->returns, (size_t)r->count * sizeof *r->returns);
         rows.count += r->count;
     }
-    rows.obs = batch->obs;
-    rows.actions = batch->actions;
-    rows.returns = batch->returns;
     return rows;
 }
 
