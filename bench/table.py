@@ -221,12 +221,26 @@ def print_feed(report: Case) -> None:
                                                        "at the end"], rows())
 
 
+def print_env_steps(report: Case) -> None:
+    """Millions of steps a second of all environments, by library."""
+    names = list(dict.fromkeys(one["name"] for case in report["cases"] for one in case["variants"]
+                               if "seconds" in one))
+
+    def rows() -> Rows:
+        for case in report["cases"]:
+            found = {one["name"]: one for one in case["variants"] if "seconds" in one}
+            yield [case["name"], *(f"{1e-6 / found[name]['seconds']:.3g}" if name in found else "" for name in names)]
+
+    table(f"{report['title']}, millions a second; CPU threads: {report['threads']}", ["", *names], rows())
+
+
 PRINTERS = {"ablation": print_ablation, "cache of returns": print_cache, "priorities": print_priorities,
             "in-RAM against in-device replay": print_compare,
             "whole training": print_training, "blocks of frames while training": print_feed,
             "replay buffers of several libraries": print_libraries,
             "whole loops of several libraries": print_libraries, "train steps of several libraries": print_libraries,
-            "ddpg": print_libraries, "GA3C": print_numbers}
+            "ddpg": print_libraries, "GA3C": print_numbers,
+            "steps of environments": print_env_steps}
 
 
 def main() -> int:
