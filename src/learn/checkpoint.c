@@ -24,12 +24,12 @@ typedef struct saved_arrays {
 } saved_arrays;
 
 /* Adds an array, unless there is none. */
-static void add(saved_arrays *arrays, const gpur_trained *n, const char *before, const char *name, float *memory)
+static void add(saved_arrays *arrays, const gpur_trained *n, const char *of, const char *name, float *memory)
 {
     if (!memory)
         return;
     saved_array *const array = &arrays->list[arrays->count++];
-    snprintf(array->name, sizeof array->name, "%s%s", before, name);
+    snprintf(array->name, sizeof array->name, "%s%s%s", n->file_name, of, name);
     array->memory = memory;
     array->params = &n->network->params;
 }
@@ -42,13 +42,14 @@ static saved_arrays arrays_of(const gpur_learner *learner)
     for (int i = 0; i < learner->network_count; i++) {
         const gpur_trained *const n = &learner->networks[i];
         const gpur_optimizer *const o = n->optimizer;
+        const char *const moments = n->shares_weights ? "optimizer.value." : "optimizer.";
         if (!n->shares_weights) {
-            add(&arrays, n, n->file_name, "online", o->weights);
-            add(&arrays, n, n->file_name, "target", o->target);
+            add(&arrays, n, "", "online", o->weights);
+            add(&arrays, n, "", "target", o->target);
         }
-        add(&arrays, n, n->moments, "square", o->square);
-        add(&arrays, n, n->moments, "mean", o->mean);
-        add(&arrays, n, n->moments, "velocity", o->velocity);
+        add(&arrays, n, moments, "square", o->square);
+        add(&arrays, n, moments, "mean", o->mean);
+        add(&arrays, n, moments, "velocity", o->velocity);
     }
     if (learner->acting)
         add(&arrays, learner->networks, "", "acting",

@@ -98,6 +98,14 @@ static gpur_status start(gpur_learner *learner, gpur_stream *stream)
     return gpur_stream_sync(stream);
 }
 
+/* Actions that are stored already are not refused. */
+static gpur_status limit_actions(gpur_learner *learner, const gpur_part_context *context)
+{
+    const int is_vector = context->fields.action_floats > 0;
+    return gpur_replay_limit_actions(learner->replay, &learner->action_limit,
+                                     is_vector ? GPUR_UNIT_ACTIONS : context->network->num_actions);
+}
+
 /* Checks everything first, and then builds. */
 static gpur_status build(gpur_learner *learner, const void *config)
 {
@@ -105,13 +113,15 @@ static gpur_status build(gpur_learner *learner, const void *config)
     gpur_stream *stream = NULL;
     GPUR_TRY(learner->algorithm->build(learner, config, &context));
     learner->step = context.step;
+    if (learner->replay)
+        learner->obs = gpur_network_text_obs(gpur_replay_schema(learner->replay));
     if (!learner->replay)
         GPUR_TRY(gpur_ticket_lock_open(&learner->lock, "a learner"));
     GPUR_TRY(open_parts(learner, &context));
     GPUR_TRY(assign_memory(learner));
     GPUR_TRY(gpur_learner_begin(learner, &stream));
     GPUR_TRY(gpur_learner_end(learner, start(learner, stream)));
-    return learner->algorithm->finish ? learner->algorithm->finish(learner) : GPUR_OK;
+    return learner->replay ? limit_actions(learner, &context) : GPUR_OK;
 }
 
 gpur_status gpur_learner_create_of(const gpur_algorithm *algorithm, gpur_device *device, gpur_replay *replay,
@@ -119,7 +129,7 @@ gpur_status gpur_learner_create_of(const gpur_algorithm *algorithm, gpur_device 
 {
     GPUR_REQUIRE(out, "learner, which gets the handle, is NULL");
     *out = NULL;
-    GPUR_REQUIRE(replay || !algorithm->train, "replay is NULL");
+    GPUR_REQUIRE(replay || algorithm->no_train, "replay is NULL");
     GPUR_REQUIRE(replay || device, "device is NULL");
     device = replay ? gpur_replay_device(replay) : device;
     gpur_learner *const learner = gpur_host_alloc(device, algorithm->bytes);
@@ -216,14 +226,15 @@ gpur_status gpur_learner_end_launch(gpur_learner *learner, gpur_stream *stream, 
 
 static gpur_status enqueue_steps(gpur_learner *learner, gpur_stream *stream, int64_t steps)
 {
-    GPUR_TRY(learner->algorithm->train(learner, stream, steps));
+    GPUR_TRY(learner->algorithm->train ? learner->algorithm->train(learner, stream, steps)
+                                       : gpur_graph_launch(learner->step->sampled.train, stream, steps));
     return gpur_learner_end_launch(learner, stream, steps);
 }
 
 gpur_status gpur_learner_train(gpur_learner *learner, int64_t steps)
 {
     GPUR_REQUIRE(learner, "learner is NULL");
-    GPUR_REQUIRE(learner->algorithm->train, "%s", learner->algorithm->no_train);
+    GPUR_REQUIRE(learner->replay, "%s", learner->algorithm->no_train);
     GPUR_REQUIRE(steps >= 0, "steps is %" PRId64 "; it must be 0 or more", steps);
     if (learner->algorithm->check_train)
         GPUR_TRY(learner->algorithm->check_train(learner));

@@ -20,7 +20,6 @@ enum { GPUR_MAX_NETWORKS = 2 };
 typedef struct gpur_trained {
     const char *name;      /* stands before the names of its tensors, and in messages: "actor"; "": the only network */
     const char *file_name; /* stands before the names of its arrays in files: "", "critic." */
-    const char *moments;   /* stands before the names of its optimizer's arrays: "optimizer.", "critic.optimizer." */
     const gpur_network *network;
     const gpur_network_config *config;
     gpur_optimizer *optimizer;
@@ -54,10 +53,8 @@ typedef struct gpur_algorithm {
      * and the replay are set. */
     gpur_status (*build)(gpur_learner *learner, const void *config, gpur_part_context *context);
 
-    /* Called once the learner is complete. NULL: does nothing. */
-    gpur_status (*finish)(gpur_learner *learner);
-
-    /* Enqueues train steps on rows of the replay. NULL: gpur_learner_train fails with the text `no_train`. */
+    /* Enqueues train steps on rows of the replay; NULL: launches the graph of the train step. Of a learner without a
+     * replay gpur_learner_train fails with the text `no_train`, which is NULL for others. */
     gpur_status (*train)(gpur_learner *learner, gpur_stream *stream, int64_t steps);
     const char *no_train;
     gpur_status (*check_train)(const gpur_learner *learner); /* refuses to train now; NULL: never */
@@ -94,7 +91,7 @@ struct gpur_learner {
     int64_t memory_bytes;
 };
 
-/* Creates a learner of this algorithm, one with `train` on a replay and its device, else on `device`. Refuses NULL. */
+/* Creates a learner of this algorithm on a replay and its device, or with `no_train` on `device`. Refuses NULL. */
 gpur_status gpur_learner_create_of(const gpur_algorithm *algorithm, gpur_device *device, gpur_replay *replay,
                                    const void *config, gpur_learner **learner);
 

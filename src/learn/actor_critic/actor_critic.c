@@ -117,13 +117,11 @@ static const gpur_learner_part parts[] = {{&whole, 0}};
 
 static void list_networks(gpur_actor_critic *ac)
 {
-    static const char *const moments[] = {"optimizer.", "optimizer.value."};
     gpur_learner *const learner = &ac->learner;
     learner->network_count = ac->config.dual_optimizer ? 2 : 1;
     for (int i = 0; i < learner->network_count; i++)
         learner->networks[i] = (gpur_trained){.name = "",
                                               .file_name = "",
-                                              .moments = moments[i],
                                               .network = &ac->network,
                                               .config = &ac->config.network,
                                               .optimizer = &ac->optimizers[i],

@@ -112,7 +112,6 @@ static void list_networks(gpur_dpg *dpg)
     gpur_learner *const learner = &dpg->learner;
     learner->networks[GPUR_DPG_ACTOR] = (gpur_trained){.name = "actor",
                                                        .file_name = "",
-                                                       .moments = "optimizer.",
                                                        .network = &dpg->actor,
                                                        .config = &dpg->config.actor,
                                                        .optimizer = &dpg->actor_optimizer,
@@ -120,7 +119,6 @@ static void list_networks(gpur_dpg *dpg)
                                                        .value_name = "mean Q"};
     learner->networks[GPUR_DPG_CRITIC] = (gpur_trained){.name = "critic",
                                                         .file_name = "critic.",
-                                                        .moments = "critic.optimizer.",
                                                         .network = &dpg->critic,
                                                         .config = &dpg->config.critic,
                                                         .optimizer = &dpg->step.optimizer,
@@ -128,7 +126,6 @@ static void list_networks(gpur_dpg *dpg)
                                                         .value_name = "mean Q"};
     learner->network_count = 2;
     learner->main = GPUR_DPG_CRITIC;
-    learner->obs = gpur_network_text_obs(gpur_replay_schema(learner->replay));
     learner->math = dpg->config.math;
 }
 
@@ -152,19 +149,9 @@ static gpur_status build(gpur_learner *learner, const void *given, gpur_part_con
     return GPUR_OK;
 }
 
-static gpur_status finish(gpur_learner *learner)
-{
-    return gpur_replay_limit_actions(learner->replay, &learner->action_limit, GPUR_UNIT_ACTIONS);
-}
-
 gpur_status gpur_dpg_create(gpur_replay *replay, const gpur_dpg_config *config, gpur_learner **learner)
 {
     return gpur_learner_create_of(&gpur_algorithm_dpg, NULL, replay, config, learner);
-}
-
-static gpur_status train(gpur_learner *learner, gpur_stream *stream, int64_t steps)
-{
-    return gpur_graph_launch(learner->step->sampled.train, stream, steps);
 }
 
 static void add_stats(gpur_learner *learner, const gpur_train_stats_snapshot *networks, gpur_learner_stats *stats)
@@ -220,8 +207,6 @@ const gpur_algorithm gpur_algorithm_dpg = {
     .parts = parts,
     .part_count = sizeof parts / sizeof *parts,
     .build = build,
-    .finish = finish,
-    .train = train,
     .add_stats = add_stats,
     .list_scalars = list_scalars,
     .complete = complete,

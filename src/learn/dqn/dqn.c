@@ -77,7 +77,7 @@ static gpur_status open_acting(gpur_dqn *dqn)
     gpur_policy_config policy;
     GPUR_TRY(gpur_policy_config_init(&policy, sizeof policy));
     policy.network = config->network;
-    policy.obs = dqn->learner.obs;
+    policy.obs = gpur_network_text_obs(gpur_replay_schema(dqn->learner.replay));
     policy.math = config->math;
     policy.seed = config->seed;
     GPUR_TRY(gpur_policy_create(dqn->learner.device, &policy, &dqn->learner.acting));
@@ -92,14 +92,12 @@ static void list_network(gpur_dqn *dqn)
     gpur_learner *const learner = &dqn->learner;
     learner->networks[0] = (gpur_trained){.name = "",
                                           .file_name = "",
-                                          .moments = "optimizer.",
                                           .network = &dqn->network,
                                           .config = &dqn->config.network,
                                           .optimizer = &dqn->step.optimizer,
                                           .seed = dqn->config.seed,
                                           .value_name = "mean Q"};
     learner->network_count = 1;
-    learner->obs = gpur_network_text_obs(gpur_replay_schema(learner->replay));
     learner->math = dqn->config.math;
 }
 
@@ -118,12 +116,6 @@ static gpur_status build(gpur_learner *learner, const void *given, gpur_part_con
     GPUR_TRY(build_network(dqn, context));
     list_network(dqn);
     return open_acting(dqn);
-}
-
-static gpur_status finish(gpur_learner *learner)
-{
-    return gpur_replay_limit_actions(learner->replay, &learner->action_limit,
-                                     gpur_dqn_of(learner)->config.network.num_actions); /* refuses nothing stored */
 }
 
 gpur_status gpur_dqn_create(gpur_replay *replay, const gpur_dqn_config *config, gpur_learner **learner)
@@ -281,7 +273,6 @@ const gpur_algorithm gpur_algorithm_dqn = {
     .parts = parts,
     .part_count = sizeof parts / sizeof *parts,
     .build = build,
-    .finish = finish,
     .train = train,
     .check_train = check_train,
     .add_stats = add_stats,

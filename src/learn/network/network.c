@@ -150,31 +150,27 @@ static int32_t max_kernel(const gpur_layer *layer, const gpur_input_shape *seen)
     return (seen->height < seen->width ? seen->height : seen->width) + 2 * layer->padding;
 }
 
-/* The input of the first layer is obs. A wrong input_layout takes another axis for the channels, so the message states
- * how the shape was read. */
-static gpur_status check_image(const gpur_network_config *config, const gpur_input_shape *seen)
+/* How the first layer reads the shape of obs: a wrong input_layout takes another axis for the channels. */
+static void describe_layout(const gpur_network_config *config, const gpur_input_shape *seen, char *text, size_t size)
 {
-    const gpur_layer *const layer = &config->trunk[0];
     const int planes = config->input_layout == GPUR_CHW;
-    const int32_t shape[] = {planes ? seen->channels : seen->height, planes ? seen->height : seen->width,
-                             planes ? seen->width : seen->channels};
-    GPUR_REQUIRE(layer->kernel <= max_kernel(layer, seen),
-                 "network.trunk[0].kernel is %" PRId32 "; it must be at most %" PRId32 ", as an image of %" PRId32
-                 " x %" PRId32 " comes in with padding %" PRId32 ": network.input_layout %s takes obs of (%" PRId32
-                 ", %" PRId32 ", %" PRId32 ") as %s",
-                 layer->kernel, max_kernel(layer, seen), seen->height, seen->width, layer->padding,
-                 planes ? "GPUR_CHW" : "GPUR_HWC", shape[0], shape[1], shape[2],
-                 planes ? "(channels, height, width); GPUR_HWC takes it as (height, width, channels)"
-                        : "(height, width, channels); GPUR_CHW takes it as (channels, height, width)");
-    return GPUR_OK;
+    snprintf(text, size, ": network.input_layout %s takes obs of (%" PRId32 ", %" PRId32 ", %" PRId32 ") as %s",
+             planes ? "GPUR_CHW" : "GPUR_HWC", planes ? seen->channels : seen->height,
+             planes ? seen->height : seen->width, planes ? seen->width : seen->channels,
+             planes ? "(channels, height, width); GPUR_HWC takes it as (height, width, channels)"
+                    : "(height, width, channels); GPUR_CHW takes it as (channels, height, width)");
 }
 
-static gpur_status check_size(const gpur_layer *layer, int32_t i, const gpur_input_shape *seen)
+static gpur_status check_size(const gpur_network_config *config, int32_t i, const gpur_input_shape *seen)
 {
+    const gpur_layer *const layer = &config->trunk[i];
+    char layout[256] = "";
+    if (i == 0)
+        describe_layout(config, seen, layout, sizeof layout);
     GPUR_REQUIRE(layer->kernel <= max_kernel(layer, seen),
                  "network.trunk[%" PRId32 "].kernel is %" PRId32 "; it must be at most %" PRId32
-                 ", as an image of %" PRId32 " x %" PRId32 " comes in with padding %" PRId32,
-                 i, layer->kernel, max_kernel(layer, seen), seen->height, seen->width, layer->padding);
+                 ", as an image of %" PRId32 " x %" PRId32 " comes in with padding %" PRId32 "%s",
+                 i, layer->kernel, max_kernel(layer, seen), seen->height, seen->width, layer->padding, layout);
     return GPUR_OK;
 }
 
@@ -182,7 +178,7 @@ static gpur_status check_size(const gpur_layer *layer, int32_t i, const gpur_inp
 static gpur_status check_convolution(const gpur_network_config *config, int32_t i, const gpur_input_shape *seen)
 {
     const gpur_layer *const layer = &config->trunk[i];
-    GPUR_TRY(i == 0 ? check_image(config, seen) : check_size(layer, i, seen));
+    GPUR_TRY(check_size(config, i, seen));
     const int64_t rows = axis_of(layer, seen->height).out, columns = axis_of(layer, seen->width).out;
     GPUR_REQUIRE(rows * columns * layer->units <= MAX_FEATURES,
                  "network.trunk[%" PRId32 "] makes (%" PRId64 ", %" PRId64 ", %" PRId32 "); at most %d numbers", i,

@@ -139,16 +139,11 @@ static gpur_status advance(const gpur_return_cache *cache, gpur_stream *stream, 
     return gpur_launch_cache_advance(stream, gpur_grid_single(cache->device), &args);
 }
 
-typedef struct chunk_request {
-    const gpur_return_cache *cache;
-    gpur_stream *stream;
-} chunk_request;
-
-/* Draws the blocks of a chunk and gathers their rows, under the window lock. */
+/* Draws the blocks of a chunk and gathers their rows, under the window lock; `context` is a gpur_gather_work. */
 static gpur_status gather_chunk(void *context)
 {
-    const chunk_request *const r = context;
-    const gpur_return_cache *const cache = r->cache;
+    const gpur_gather_work *const work = context;
+    const gpur_return_cache *const cache = work->source->step->cache;
     const gpur_sequences_request blocks = {
         .count = cache->chunk_blocks,
         .length = cache->config.block_length,
@@ -160,8 +155,8 @@ static gpur_status gather_chunk(void *context)
         .step = &cache->state->block_step,
         .ids = cache->ids,
     };
-    GPUR_TRY(gpur_sequences_enqueue(cache->replay, &blocks, r->stream));
-    return gpur_batch_source_gather(&cache->rows, r->stream);
+    GPUR_TRY(gpur_sequences_enqueue(cache->replay, &blocks, work->stream));
+    return gpur_batch_source_gather(work->source, work->stream);
 }
 
 /* Converts the observations that are evaluated, unless the gather has done that or they need no conversion. */
@@ -222,8 +217,8 @@ static gpur_status copy_obs(const gpur_return_cache *cache, gpur_stream *stream,
 static gpur_status record_chunk(void *context, gpur_stream *stream)
 {
     const gpur_return_cache *const cache = context;
-    chunk_request request = {cache, stream};
-    GPUR_TRY(gpur_with_window_locked(cache->replay, gather_chunk, &request));
+    gpur_gather_work work = {&cache->rows, stream};
+    GPUR_TRY(gpur_with_window_locked(cache->replay, gather_chunk, &work));
     GPUR_TRY(convert(cache, stream));
     GPUR_TRY(gpur_pass_forward(&cache->values, stream, evaluated_rows(cache), cache->step->optimizer.weights,
                                cache->step->workspace));
