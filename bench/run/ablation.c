@@ -142,7 +142,9 @@ static trial open_trial(const bench_options *options, const group *g, const vari
     all.eval_period = all.eval_episodes = 0;
     t.replay = bench_create(t.device, &replay);
     bench_must(gpur_dqn_create(t.replay, &learner, &t.learner), "learner");
-    bench_must(gpur_fast_dqn_create_with(t.learner, &all, &run, g->sleeps ? &sleeping : NULL, &t.run), "run");
+    bench_must(gpur_fast_dqn_create(t.learner, &all, &run, &t.run), "run");
+    if (g->sleeps)
+        gpur_fast_dqn_of(t.run)->work = sleeping;
     bench_must(gpur_run_advance(t.run, 0, 0), "prepopulation");
     return t;
 }

@@ -170,11 +170,6 @@ uint64_t gpur_run_env_seed(uint64_t seed, int32_t index, int64_t made)
     return (uint64_t)bits.v[1] << 32 | bits.v[0];
 }
 
-const gpur_env_type *gpur_run_eval_type(const gpur_run *run)
-{
-    return run->config.type ? run->config.type : &gpur_single_env;
-}
-
 int32_t gpur_run_eval_envs(const gpur_run_config *config, int64_t episodes)
 {
     return config->eval_envs ? config->eval_envs : (int32_t)gpur_min(episodes, DEFAULT_EVAL_ENVS);

@@ -120,8 +120,7 @@ void gpur_run_report_evaluation(gpur_run *run, const gpur_run_event *event);
  * that had the same index before, such as the steps that were taken by then. */
 uint64_t gpur_run_env_seed(uint64_t seed, int32_t index, int64_t made);
 
-/* The type of the environments of evaluations, and in how many of them so many episodes are played. */
-const gpur_env_type *gpur_run_eval_type(const gpur_run *run);
+/* In how many environments so many episodes of an evaluation are played. */
 int32_t gpur_run_eval_envs(const gpur_run_config *config, int64_t episodes);
 
 /* Makes an environment for a runner whose type is set, and lets the runner take it. */

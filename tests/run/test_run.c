@@ -505,13 +505,6 @@ static gpur_status no_training(gpur_learner *learner, int64_t steps)
     return GPUR_OK;
 }
 
-static gpur_status create_with(const run_settings *config, const gpur_fast_dqn_work *work)
-{
-    gpur_run_config all = config->all;
-    all.type = &run_fixture_env;
-    return gpur_fast_dqn_create_with(fixture.learner, &all, &config->run, work, &fixture.run);
-}
-
 /* Without concurrent training and with F = W, the steps are flushed in their order. */
 static void check_stacks(const char *options)
 {
@@ -522,8 +515,7 @@ static void check_stacks(const char *options)
     config.all.env_options = options;
     config.all.eval_period = 0, config.all.eval_episodes = 0;
     CHECK_OK(open_run(&config));
-    gpur_run_destroy(fixture.run);
-    CHECK_OK(create_with(&config, &work));
+    gpur_fast_dqn_of(fixture.run)->work = work;
     CHECK_OK(gpur_run_advance(fixture.run, 0, 0));
     CHECK_OK(gpur_replay_get_stats(fixture.replay, &before));
     seen_count = 0;
@@ -604,8 +596,7 @@ TEST(an_error_of_an_inference_in_a_lanes_thread_names_the_lane)
     run_settings config = run_fixture_config(4, 1, 0);
     config.all.eval_period = 0, config.all.eval_episodes = 0;
     CHECK_OK(open_run(&config));
-    gpur_run_destroy(fixture.run);
-    CHECK_OK(create_with(&config, &work));
+    gpur_fast_dqn_of(fixture.run)->work = work;
     CHECK_FAILS(gpur_run_advance(fixture.run, STEPS, 0), GPUR_OUT_OF_MEMORY, ": no memory for the layers");
     CHECK(strncmp(gpur_last_error(), "environment ", 12) == 0 && strstr(gpur_last_error(), ", step "));
     run_fixture_close(&fixture);
@@ -618,8 +609,7 @@ TEST(an_error_of_a_refresh_ends_the_run)
     run_settings config = config_with_cache(&with_cache[1], 1);
     config.all.eval_period = 0, config.all.eval_episodes = 0;
     CHECK_OK(open_run(&config));
-    gpur_run_destroy(fixture.run);
-    CHECK_OK(create_with(&config, &work));
+    gpur_fast_dqn_of(fixture.run)->work = work;
     CHECK_FAILS(gpur_run_advance(fixture.run, STEPS, 0), GPUR_DEVICE_ERROR, "the refresh failed");
     CHECK_FAILS(gpur_run_advance(fixture.run, 1, 0), GPUR_INVALID_ARGUMENT, "the run has ended");
     run_fixture_close(&fixture);

@@ -116,9 +116,9 @@ gpur_status gpur_fast_dqn_open_envs(gpur_fast_dqn *run)
         run->slots[i].runner.type = run->core.config.vector ? NULL : run->core.config.type;
     }
     if (run->core.config.eval_episodes > 0)
-        GPUR_TRY(gpur_evaluator_alloc(&run->evaluator,
-                                      gpur_run_eval_envs(&run->core.config, run->core.config.eval_episodes),
-                                      gpur_run_eval_type(&run->core), sizeof(int32_t), (uint32_t)envs));
+        GPUR_TRY(gpur_evaluator_alloc(
+            &run->evaluator, gpur_run_eval_envs(&run->core.config, run->core.config.eval_episodes),
+            run->core.config.type ? run->core.config.type : &gpur_single_env, sizeof(int32_t), (uint32_t)envs));
     GPUR_TRY(make_envs(run));
     GPUR_TRY(gpur_actions_check(&run->info.action, gpur_dqn_of(run->learner)->config.network.num_actions));
     GPUR_TRY(

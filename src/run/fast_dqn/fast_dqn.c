@@ -95,12 +95,10 @@ static gpur_status open_policy(const gpur_learner *learner, int32_t streams, int
     return gpur_policy_create(learner->device, &config, policy);
 }
 
-static gpur_status open_work(gpur_fast_dqn *run, const gpur_fast_dqn_work *work)
+static gpur_status open_work(gpur_fast_dqn *run)
 {
     const int32_t rows = run->config.synchronized ? run->config.num_envs : 1, eval_rows = run->evaluator.count;
-    run->work = work ? *work : (gpur_fast_dqn_work){infer, gpur_policy_pull, train, gpur_learner_refresh};
-    if (work)
-        return GPUR_OK;
+    run->work = (gpur_fast_dqn_work){infer, gpur_policy_pull, train, gpur_learner_refresh};
     GPUR_TRY(open_policy(run->learner, run->config.synchronized ? 1 : run->threads, rows, &run->acting));
     return eval_rows > 0 ? open_policy(run->learner, 1, eval_rows, &run->evaluating) : GPUR_OK;
 }
@@ -119,20 +117,18 @@ static gpur_status open_threads(gpur_fast_dqn *run)
     return gpur_job_thread_open(&run->evaluation, gpur_evaluation_jobs, run, &run->failing, "the evaluation");
 }
 
-static gpur_status build(gpur_fast_dqn *run, const gpur_run_config *all, const gpur_fast_dqn_config *config,
-                         const gpur_fast_dqn_work *work)
+static gpur_status build(gpur_fast_dqn *run, const gpur_run_config *all, const gpur_fast_dqn_config *config)
 {
     GPUR_TRY(gpur_run_open(&run->core, &run_system, all));
     GPUR_TRY(gpur_fast_dqn_configure(run, config));
     GPUR_TRY(alloc_slots(run));
     GPUR_TRY(gpur_fast_dqn_open_envs(run));
-    GPUR_TRY(open_work(run, work));
+    GPUR_TRY(open_work(run));
     return open_threads(run);
 }
 
-gpur_status gpur_fast_dqn_create_with(gpur_learner *learner, const gpur_run_config *all,
-                                      const gpur_fast_dqn_config *config, const gpur_fast_dqn_work *work,
-                                      gpur_run **out)
+gpur_status gpur_fast_dqn_create(gpur_learner *learner, const gpur_run_config *all, const gpur_fast_dqn_config *config,
+                                 gpur_run **out)
 {
     GPUR_REQUIRE(out, "handle, which gets the run, is NULL");
     *out = NULL;
@@ -141,17 +137,11 @@ gpur_status gpur_fast_dqn_create_with(gpur_learner *learner, const gpur_run_conf
     if (!run)
         return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for a run of %zu bytes", sizeof *run);
     run->learner = run->core.learner = learner;
-    const gpur_status status = build(run, all, config, work);
+    const gpur_status status = build(run, all, config);
     if (status != GPUR_OK) {
         destroy(&run->core);
         return status;
     }
     *out = &run->core;
     return GPUR_OK;
-}
-
-gpur_status gpur_fast_dqn_create(gpur_learner *learner, const gpur_run_config *all, const gpur_fast_dqn_config *config,
-                                 gpur_run **out)
-{
-    return gpur_fast_dqn_create_with(learner, all, config, NULL, out);
 }

@@ -31,8 +31,7 @@ typedef struct gpur_env_thread {
     gpur_job_thread jobs;
 } gpur_env_thread;
 
-/* What a run lets its learner and its policies do. Tests and benchmarks have functions of their own, without
- * policies. */
+/* What a run lets its learner and its policies do. Tests and benchmarks set functions of their own. */
 typedef struct gpur_fast_dqn_work {
     /* The actions with the largest Q values of `count` observations. Any thread. */
     gpur_status (*infer)(gpur_policy *policy, int64_t count, const unsigned char *obs, int32_t *actions);
@@ -113,12 +112,6 @@ static inline gpur_env_runner *gpur_fast_dqn_runner(const gpur_fast_dqn *run, in
     const int32_t envs = run->shape.envs;
     return index < envs ? &run->slots[index].runner : &run->evaluator.runners[index - envs];
 }
-
-/* gpur_fast_dqn_create with another table of work than a learner's; NULL: the learner's. The learner and its replay are
- * used for their settings, and the replay for the logs. */
-gpur_status gpur_fast_dqn_create_with(gpur_learner *learner, const gpur_run_config *all,
-                                      const gpur_fast_dqn_config *config, const gpur_fast_dqn_work *work,
-                                      gpur_run **run);
 
 /* The settings, config.c. */
 

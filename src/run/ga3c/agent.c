@@ -232,7 +232,7 @@ static void hand_over(agent *a)
 static void close_terminal(agent *a)
 {
     if (a->run->config.drop_terminal) {
-        gpur_rollout_drop_last(a->rollout);
+        a->rollout->count--;
         a->report.dropped_rows++;
     }
     gpur_rollout_close(a->rollout, a->run->config.discount, 0.0f);

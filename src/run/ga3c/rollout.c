@@ -85,11 +85,6 @@ void gpur_rollout_set_reward(gpur_rollout *rollout, float reward, float clip)
     rollout->returns[rollout->count - 1] = reward;
 }
 
-void gpur_rollout_drop_last(gpur_rollout *rollout)
-{
-    rollout->count--;
-}
-
 void gpur_rollout_close(gpur_rollout *rollout, float discount, float bootstrap)
 {
     double sum = (double)bootstrap;

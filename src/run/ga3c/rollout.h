@@ -43,8 +43,5 @@ void gpur_rollout_add(gpur_rollout *rollout, const void *obs, int64_t obs_bytes,
 /* Sets the reward of the last step. clip 0: it is not clipped. */
 void gpur_rollout_set_reward(gpur_rollout *rollout, float reward, float clip);
 
-/* Takes the last step out again. */
-void gpur_rollout_drop_last(gpur_rollout *rollout);
-
 /* Computes the returns of the open segment, and closes it. */
 void gpur_rollout_close(gpur_rollout *rollout, float discount, float bootstrap);
