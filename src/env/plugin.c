@@ -113,7 +113,6 @@ static gpur_status find(const plugin_name *name, const gpur_env_type **type)
     GPUR_REQUIRE(given, "its gpur_env_plugin has no type \"%s\"", name->type);
     gpur_env_type known = {0};
     GPUR_TRY(gpur_sized_read(&known, sizeof known, given, "gpur_env_type"));
-    known.size = sizeof known;
     GPUR_TRY(gpur_env_type_check(&known));
     const void *copy = NULL;
     GPUR_TRY(keep_copy(&known, sizeof known, &copy));
@@ -134,7 +133,6 @@ static gpur_status find_vector(const plugin_name *name, const gpur_vector_env_ty
     GPUR_REQUIRE(given, "its gpur_vector_env_plugin has no type \"%s\"", name->type);
     gpur_vector_env_type known = {0};
     GPUR_TRY(gpur_sized_read(&known, sizeof known, given, "gpur_vector_env_type"));
-    known.size = sizeof known;
     GPUR_TRY(gpur_vector_env_type_check(&known));
     const void *copy = NULL;
     GPUR_TRY(keep_copy(&known, sizeof known, &copy));

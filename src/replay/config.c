@@ -317,7 +317,6 @@ gpur_status gpur_replay_config_check(const gpur_replay_config *given, gpur_repla
     GPUR_TRY(check_eviction(&c, schema));
     if (c.index_source == GPUR_SOURCE_AUTO)
         c.index_source = c.prioritized ? GPUR_PRIORITIZED_STRATIFIED : GPUR_UNIFORM;
-    c.size = sizeof c;
     c.fields = NULL;
     *checked = c;
     return GPUR_OK;

@@ -65,6 +65,9 @@ struct gpur_block_format {
     gpur_block_spec spec;
 };
 
+/* Makes the format of the blocks of a replay. */
+gpur_status gpur_block_format_of(gpur_replay *replay, gpur_block_format **out);
+
 /* Bytes of so many rows and frames. */
 static inline int64_t gpur_block_raw_bytes(const gpur_block_spec *spec, int64_t rows, int64_t frames)
 {

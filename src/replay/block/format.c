@@ -4,6 +4,7 @@
 
 #include "file/compression.h"
 #include "file/safetensors.h"
+#include "replay/view.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -63,6 +64,23 @@ gpur_block_spec gpur_block_spec_of(const gpur_replay_config *checked, const gpur
     return spec;
 }
 
+static gpur_status make_format(const gpur_replay_config *checked, const gpur_schema *schema, gpur_block_format **out)
+{
+    GPUR_REQUIRE(
+        checked->layout != GPUR_LAYOUT_LANES,
+        "gpur_replay_config.layout is GPUR_LAYOUT_LANES (2), whose experience comes from device memory and not "
+        "in blocks; it must be GPUR_LAYOUT_ROWS (0) or FRAMES (1)");
+    gpur_block_format *const format = malloc(sizeof *format);
+    if (!format)
+        return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for a format of blocks, %zu bytes", sizeof *format);
+    format->config = *checked;
+    format->schema = *schema;
+    format->layout = gpur_ring_layout_of(checked, schema);
+    format->spec = gpur_block_spec_of(&format->config, &format->schema, &format->layout);
+    *out = format;
+    return GPUR_OK;
+}
+
 gpur_status gpur_block_format_create(const gpur_replay_config *config, gpur_block_format **out)
 {
     gpur_replay_config checked;
@@ -71,19 +89,13 @@ gpur_status gpur_block_format_create(const gpur_replay_config *config, gpur_bloc
     *out = NULL;
     GPUR_TRY(gpur_checksum_available());
     GPUR_TRY(gpur_replay_config_check(config, &checked, &schema));
-    GPUR_REQUIRE(
-        checked.layout != GPUR_LAYOUT_LANES,
-        "gpur_replay_config.layout is GPUR_LAYOUT_LANES (2), whose experience comes from device memory and not "
-        "in blocks; it must be GPUR_LAYOUT_ROWS (0) or FRAMES (1)");
-    gpur_block_format *const format = malloc(sizeof *format);
-    if (!format)
-        return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for a format of blocks, %zu bytes", sizeof *format);
-    format->config = checked;
-    format->schema = schema;
-    format->layout = gpur_ring_layout_of(&checked, &schema);
-    format->spec = gpur_block_spec_of(&format->config, &format->schema, &format->layout);
-    *out = format;
-    return GPUR_OK;
+    return make_format(&checked, &schema, out);
+}
+
+gpur_status gpur_block_format_of(gpur_replay *replay, gpur_block_format **out)
+{
+    GPUR_TRY(gpur_checksum_available());
+    return make_format(gpur_replay_settings(replay), gpur_replay_schema(replay), out);
 }
 
 void gpur_block_format_destroy(gpur_block_format *format)

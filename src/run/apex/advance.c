@@ -13,13 +13,6 @@ typedef struct target {
     int64_t env_steps, train_steps;
 } target;
 
-static void add_seconds(gpur_apex *apex, double *to, double begin)
-{
-    gpur_mutex_lock(&apex->core.lock);
-    *to += gpur_clock_seconds() - begin;
-    gpur_mutex_unlock(&apex->core.lock);
-}
-
 static gpur_status broadcast(gpur_apex *apex)
 {
     const double begin = gpur_clock_seconds();
@@ -29,8 +22,8 @@ static gpur_status broadcast(gpur_apex *apex)
     gpur_shared_broadcast(&apex->shared, apex->weights);
     gpur_mutex_lock(&apex->core.lock);
     apex->counts.broadcasts++;
+    apex->broadcast_seconds += gpur_clock_seconds() - begin;
     gpur_mutex_unlock(&apex->core.lock);
-    add_seconds(apex, &apex->broadcast_seconds, begin);
     return GPUR_OK;
 }
 
@@ -81,8 +74,8 @@ static gpur_status train(gpur_apex *apex, int64_t steps, int *trained)
     if (status == GPUR_TOO_FEW)
         return GPUR_OK;
     GPUR_TRY(status);
-    add_seconds(apex, &apex->core.stats.train_seconds, begin);
     gpur_mutex_lock(&apex->core.lock);
+    apex->core.stats.train_seconds += gpur_clock_seconds() - begin;
     apex->core.stats.train_steps += steps;
     gpur_limiter_count(&apex->limiter, 0, steps * apex->limiter.batch);
     gpur_intake_notify(apex);
@@ -128,10 +121,21 @@ static int has_reached(gpur_apex *apex, const target *to)
 
 /* The gate. */
 
-/* It closes by itself with so many environment steps. */
+/* The environment steps with which the next evaluation is due: the multiple of the period after the last one that was
+ * begun. INT64_MAX: there is none. Under the lock. */
+static int64_t next_evaluation(const gpur_apex *apex)
+{
+    const gpur_run_config *const c = &apex->core.config;
+    const int has = c->eval_episodes > 0 && c->eval_period > 0 && !apex->has_lost_evaluator;
+    return has ? apex->core.evaluated_at - apex->core.evaluated_at % c->eval_period + c->eval_period : INT64_MAX;
+}
+
+/* It closes by itself with so many environment steps, or when an evaluation is due: so none is left out, however long
+ * this thread is busy. */
 static void open_gate(gpur_apex *apex, gpur_apex_gate gate, int64_t most_steps)
 {
     gpur_mutex_lock(&apex->core.lock);
+    most_steps = gpur_min(most_steps, next_evaluation(apex));
     const int has_changed = apex->gate != gate || apex->most_steps != most_steps;
     apex->gate = gate;
     apex->most_steps = most_steps;
@@ -153,22 +157,10 @@ static void close_gate(gpur_apex *apex)
 
 /* Evaluations. */
 
-/* The environment steps with which the next one is due: the multiple of the period after the last one that was begun.
- * INT64_MAX: there is none. */
-static int64_t next_evaluation(gpur_apex *apex)
-{
-    const gpur_run_config *const c = &apex->core.config;
-    gpur_mutex_lock(&apex->core.lock);
-    const int has = c->eval_episodes > 0 && c->eval_period > 0 && !apex->has_lost_evaluator;
-    gpur_mutex_unlock(&apex->core.lock);
-    return has ? apex->core.evaluated_at - apex->core.evaluated_at % c->eval_period + c->eval_period : INT64_MAX;
-}
-
 static int is_due(gpur_apex *apex)
 {
-    const int64_t next = next_evaluation(apex);
     gpur_mutex_lock(&apex->core.lock);
-    const int is = apex->core.stats.env_steps >= next;
+    const int is = apex->core.stats.env_steps >= next_evaluation(apex);
     gpur_mutex_unlock(&apex->core.lock);
     return is;
 }
@@ -203,14 +195,13 @@ static gpur_status finish_evaluations(gpur_apex *apex)
 
 /* The call. */
 
-/* The gate lets in no more than to the next evaluation: so none is left out, however long this thread is busy. */
 static gpur_status work(gpur_apex *apex, const target *to)
 {
     double waited = 0.0;
     while (!has_reached(apex, to) && !gpur_run_is_stopping(&apex->core)) {
         int trained = 0;
         GPUR_TRY(evaluate_when_due(apex));
-        open_gate(apex, GPUR_APEX_OPEN, gpur_min(to->env_steps, next_evaluation(apex)));
+        open_gate(apex, GPUR_APEX_OPEN, to->env_steps);
         gpur_run_deliver_events(&apex->core);
         if (gpur_run_has_failed(&apex->core))
             return GPUR_INTERRUPTED;

@@ -11,22 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The replay's settings with its fields, as gpur_replay_create had them. */
-static gpur_replay_config settings_of(gpur_apex *apex)
-{
-    const gpur_schema *const schema = gpur_replay_schema(apex->replay);
-    gpur_replay_config config = *gpur_replay_settings(apex->replay);
-    for (int32_t i = 0; i < schema->count; i++) {
-        const gpur_field_info *const field = &schema->fields[i];
-        apex->fields[i] = (gpur_field){.name = field->name, .dtype = field->dtype};
-        memcpy(apex->fields[i].shape, field->shape, sizeof field->shape);
-    }
-    config.size = sizeof config;
-    config.fields = apex->fields;
-    config.field_count = schema->count;
-    return config;
-}
-
 /* A row links to at most so many frames that no other row of its block does. */
 static int64_t max_frames(const gpur_apex *apex)
 {
@@ -38,8 +22,7 @@ static int64_t max_frames(const gpur_apex *apex)
 
 static gpur_status open_format(gpur_apex *apex)
 {
-    const gpur_replay_config config = settings_of(apex);
-    GPUR_TRY(gpur_block_format_create(&config, &apex->format));
+    GPUR_TRY(gpur_block_format_of(apex->replay, &apex->format));
     const int64_t block = gpur_block_max_bytes(apex->format, apex->config.block_rows, max_frames(apex));
     apex->max_message = gpur_max(block, GPUR_MESSAGE_TEXT);
     return GPUR_OK;

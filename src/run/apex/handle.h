@@ -73,8 +73,7 @@ struct gpur_apex {
     gpur_replay *replay;
     char **command; /* NULL: threads */
     float *epsilons;
-    char *folder_name;                  /* NULL: none */
-    gpur_field fields[GPUR_MAX_FIELDS]; /* the schema again, as configs have it */
+    char *folder_name; /* NULL: none */
     gpur_block_format *format;
     int64_t max_message;          /* bytes of the longest one that an actor may send */
     gpur_actor_policies policies; /* on the learner's device: through them weights are broadcast */

@@ -97,20 +97,16 @@ static gpur_hello hello_of(const gpur_slot *slot)
     return hello;
 }
 
-static gpur_status connect_and_spawn(const gpur_slot *slot, const int ends[2], pid_t *process)
-{
-    const gpur_hello hello = hello_of(slot);
-    GPUR_TRY(gpur_connection_send_hello(ends[0], &hello, slot->apex->shared.fd));
-    return spawn(slot, ends[1], process);
-}
-
 static gpur_status open_process(const gpur_slot *slot, actor_process *p)
 {
+    const gpur_hello hello = hello_of(slot);
     int ends[2];
     GPUR_TRY(gpur_connection_make(ends, slot->apex->max_message));
-    const gpur_status status = connect_and_spawn(slot, ends, &p->process);
-    close(ends[1]);
     p->inbox.fd = ends[0];
+    gpur_status status = gpur_connection_send_hello(ends[0], &hello, slot->apex->shared.fd);
+    if (status == GPUR_OK)
+        status = spawn(slot, ends[1], &p->process);
+    close(ends[1]);
     return status;
 }
 
