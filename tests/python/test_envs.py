@@ -358,12 +358,14 @@ def test_a_plugin_shows_its_images_and_tells_of_lives(plugin):
 
 
 def test_a_plugin_without_images_is_not_drawn(tmp_path):
+    (tmp_path / "one").mkdir()
     source, = (block for block in blocks_of_page("environments.md", "c") if "typedef struct corridor" in block)
     corridor = compile_plugin(tmp_path, source)
     with pytest.raises(ValueError, match="the observations of Corridor, float32 of shape .1,., are no picture"):
         gpureplay.make_env(corridor, render_mode="rgb_array")
     env = gpureplay.make_env(corridor, env_options={"length": 3})
     env.reset()
+    check_env(gpureplay.make_env(compile_plugin(tmp_path / "one", source.replace(".shape = {1}", ".shape = {0}"))))
     assert env.metadata["render_modes"] == [] and env.step(1)[1:4] == (0.0, False, False)
     assert env.step(1)[1:4] == (1.0, True, False)
 

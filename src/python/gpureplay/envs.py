@@ -147,19 +147,18 @@ class _Picture:
     """What `render` draws: the last observations."""
 
     def __init__(self, name: str, space: gymnasium.spaces.Box, render_mode: str | None):
-        self._paint, self.obs = painter_of(name, space.shape, space.dtype), None
+        self._paint = painter_of(name, space.shape, space.dtype)
         if render_mode is not None and (render_mode != _RGB or self._paint is None):
             wanted = f"{_RGB!r} or None" if self._paint is not None else \
                 f"None: the observations of {name}, {space.dtype} of shape {space.shape}, are no picture"
             raise ValueError(f"render_mode is {render_mode!r}; it must be {wanted}")
         self.is_drawn = render_mode is not None
+        self.obs: np.ndarray | None = None
         self.metadata = {"render_modes": [] if self._paint is None else [_RGB],
                          "render_fps": FPS.get(name, OTHER_FPS)}
 
-    obs: np.ndarray | None
-
     def note(self, obs: np.ndarray) -> None:
-        """obs: (num_envs, ...), which then are the caller's."""
+        """obs: (num_envs, ...), which the caller may change afterwards."""
         if self.is_drawn:
             self.obs = obs.copy()
 
@@ -209,7 +208,7 @@ class GameEnv(gymnasium.Env[np.ndarray, Any]):
             given = int(self.np_random.integers(2**63))
         obs = self._games.reset(None if given is None else [given], None, None)
         self._picture.note(obs)
-        return obs[0], {}
+        return obs[0, ...], {}
 
     def step(self, action: Any) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
         """Takes a step. Returns (obs, reward, terminated, truncated, info); obs is a new array. An episode that has had
@@ -223,7 +222,7 @@ class GameEnv(gymnasium.Env[np.ndarray, Any]):
         obs = games.step(action)
         self._picture.note(obs)
         info = {"continues": True} if games.continues[0] else {}
-        return obs[0], float(games.reward[0]), bool(games.terminated[0]), bool(games.truncated[0]), info
+        return obs[0, ...], float(games.reward[0]), bool(games.terminated[0]), bool(games.truncated[0]), info
 
     def render(self) -> np.ndarray | None:
         """A picture of what the last step or reset has shown, (height, width, 3) uint8, with
@@ -248,6 +247,7 @@ class GameVectorEnv(gymnasium.vector.VectorEnv[np.ndarray, Any, np.ndarray]):
     metadata: dict[str, Any] = {"render_modes": [_RGB], "render_fps": OTHER_FPS,
                                 "autoreset_mode": AutoresetMode.NEXT_STEP}
     single_observation_space: gymnasium.spaces.Box
+    closed = True  # until it is made: older versions of Gymnasium close what goes
 
     def __init__(self, name: str, num_envs: int = 1, *, env_options: EnvOptions = None, autoreset: Any = "next_step",
                  render_mode: str | None = None):
@@ -261,6 +261,7 @@ class GameVectorEnv(gymnasium.vector.VectorEnv[np.ndarray, Any, np.ndarray]):
         self._picture = _Picture(self.name, games.observation_space, render_mode)
         self.metadata = {**self._picture.metadata, "autoreset_mode": AutoresetMode[self._mode.upper()]}
         self._shown: np.ndarray | None = None  # what environments show that a mask leaves out
+        self.closed = False
 
     def _seeds_of(self, seed: Any) -> list[int] | None:
         if seed is None:
