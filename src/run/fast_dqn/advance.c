@@ -5,11 +5,11 @@
  * kept: `next_op` is the operation to go on with, and threads keep the jobs that they have not done. So the run goes on
  * as if it had not been stopped.
  */
+#include "run/fast_dqn/handle.h"
 
 #include "base/numbers.h"
 #include "learn/dqn/dqn.h"
 #include "replay/view.h"
-#include "run/fast_dqn/handle.h"
 
 #include <inttypes.h>
 #include <stdio.h>

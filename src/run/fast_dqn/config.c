@@ -4,7 +4,6 @@
 
 #include "base/numbers.h"
 #include "base/sized.h"
-#include "gpureplay/policy.h"
 #include "learn/dqn/dqn.h"
 #include "replay/config.h"
 #include "replay/view.h"

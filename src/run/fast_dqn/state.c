@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* Saves and loads a run: the observations, logs and environments of its slots and of evaluations, and the counters. The
  * replay and the learner have files of their own beside it. */
+#include "run/fast_dqn/handle.h"
 
 #include "base/arena.h"
 #include "learn/learner.h"
-#include "run/fast_dqn/handle.h"
 #include "run/folder.h"
 #include "run/state_file.h"
 

@@ -4,7 +4,6 @@
 
 #include "base/arena.h"
 #include "base/numbers.h"
-#include "base/status.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

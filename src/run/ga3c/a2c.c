@@ -10,8 +10,6 @@
  * So nothing depends on the timing of threads, and requests are answered and rollouts joined in the order of the
  * agents.
  */
-
-#include "base/thread.h"
 #include "run/ga3c/handle.h"
 
 typedef enum job { JOB_NONE, JOB_VALUES, JOB_TRAIN, JOB_ROUND, JOB_RELEASE } job;

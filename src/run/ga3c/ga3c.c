@@ -4,7 +4,6 @@
 #include "run/evaluate.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 static void close_slots(gpur_ga3c *run)
 {

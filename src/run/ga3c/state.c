@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Saves and loads a run: its counters, and the learner in a file of its own. */
+#include "run/ga3c/handle.h"
 
 #include "run/folder.h"
-#include "run/ga3c/handle.h"
 #include "run/state_file.h"
 
 /* The entries of the file that the core does not add. */

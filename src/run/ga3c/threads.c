@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Starts and ends the threads of a run, and makes the slots of agents. All under set_lock. */
+#include "run/ga3c/handle.h"
 
 #include "base/numbers.h"
 #include "base/thread.h"
-#include "run/ga3c/handle.h"
 
 #include <errno.h>
 #include <stdlib.h>
