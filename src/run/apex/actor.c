@@ -16,7 +16,6 @@ typedef struct actor {
     const gpur_actor_context *context;
     const gpur_actor_settings *settings;
     const gpur_actor_transport *transport;
-    gpur_actor_counts *counts;
     gpur_obs_shape obs_shape;
     gpur_env_runner runner;
     gpur_action_selector selector;
@@ -34,7 +33,7 @@ static const float no_priority = NAN;
 
 static int is_asked(const actor *a)
 {
-    return atomic_load_explicit(&a->counts->is_asked, memory_order_relaxed);
+    return atomic_load_explicit(&a->context->counts->is_asked, memory_order_relaxed);
 }
 
 /* Counts the time since the last call as the part's, or with NULL as that of none. */
@@ -43,7 +42,7 @@ static void lap(actor *a, _Atomic int64_t *part)
     const double now = gpur_clock_seconds();
     const int64_t spent = (int64_t)((now - a->clock) * 1e9);
     a->clock = now;
-    atomic_fetch_add(&a->counts->nanoseconds, spent);
+    atomic_fetch_add(&a->context->counts->nanoseconds, spent);
     if (part)
         atomic_fetch_add(part, spent);
 }
@@ -112,7 +111,7 @@ static gpur_status pull(actor *a)
 {
     int is_newer = 0;
     GPUR_TRY(a->transport->pull(a->transport->context, &a->selector.policies, a->weights, &is_newer));
-    atomic_fetch_add_explicit(&a->counts->pulls, is_newer, memory_order_relaxed);
+    atomic_fetch_add_explicit(&a->context->counts->pulls, is_newer, memory_order_relaxed);
     return GPUR_OK;
 }
 
@@ -164,10 +163,10 @@ static gpur_status send_blocks(actor *a, int32_t all)
         GPUR_TRY(gpur_packer_take(a->packer, all, &block, &bytes));
         if (!block)
             return GPUR_OK;
-        atomic_fetch_add_explicit(&a->counts->blocks, 1, memory_order_relaxed);
+        atomic_fetch_add_explicit(&a->context->counts->blocks, 1, memory_order_relaxed);
         lap(a, NULL);
         GPUR_TRY(a->transport->take_block(a->transport->context, block, bytes, a->steps));
-        lap(a, &a->counts->wait_nanoseconds);
+        lap(a, &a->context->counts->wait_nanoseconds);
         a->is_at_block = 1;
     }
 }
@@ -178,7 +177,7 @@ static gpur_status choose(actor *a)
         .lane = (uint32_t)a->settings->actor, .step = (uint64_t)a->steps, .noise = a->settings->epsilon};
     lap(a, NULL);
     GPUR_TRY(gpur_action_selector_select(&a->selector, a->runner.obs, &choice));
-    lap(a, &a->counts->infer_nanoseconds);
+    lap(a, &a->context->counts->infer_nanoseconds);
     return GPUR_OK;
 }
 
@@ -186,7 +185,7 @@ static gpur_status value_end(actor *a)
 {
     lap(a, NULL);
     GPUR_TRY(gpur_action_selector_value(&a->selector, a->runner.obs));
-    lap(a, &a->counts->infer_nanoseconds);
+    lap(a, &a->context->counts->infer_nanoseconds);
     return GPUR_OK;
 }
 
@@ -215,7 +214,7 @@ static gpur_status begin_episode(actor *a)
 {
     lap(a, NULL);
     GPUR_TRY(gpur_env_runner_reset(&a->runner));
-    lap(a, &a->counts->env_nanoseconds);
+    lap(a, &a->context->counts->env_nanoseconds);
     return gpur_packer_reset(a->packer, a->runner.frame);
 }
 
@@ -226,7 +225,7 @@ static gpur_status end_episode(actor *a, const gpur_env_result *result)
         a->episode = (gpur_actor_episode){0};
         lap(a, NULL);
         GPUR_TRY(a->transport->take_episode(a->transport->context, &episode, a->steps));
-        lap(a, &a->counts->wait_nanoseconds);
+        lap(a, &a->context->counts->wait_nanoseconds);
     }
     return begin_episode(a);
 }
@@ -236,11 +235,11 @@ static gpur_status take_step(actor *a)
     gpur_env_result result;
     GPUR_TRY(choose(a));
     GPUR_TRY(gpur_env_runner_step(&a->runner, a->selector.env_action, &result));
-    lap(a, &a->counts->env_nanoseconds);
+    lap(a, &a->context->counts->env_nanoseconds);
     a->episode.length++;
     a->episode.episode_return += (double)result.reward;
     GPUR_TRY(record(a, &result));
-    atomic_store_explicit(&a->counts->steps, ++a->steps, memory_order_relaxed);
+    atomic_store_explicit(&a->context->counts->steps, ++a->steps, memory_order_relaxed);
     GPUR_TRY(send_blocks(a, 0));
     return result.terminated || result.truncated ? end_episode(a, &result) : GPUR_OK;
 }
@@ -274,11 +273,7 @@ static gpur_status act(actor *a)
 gpur_status gpur_actor_run(const gpur_actor_context *context, const gpur_actor_settings *settings,
                            const gpur_actor_transport *transport)
 {
-    actor a = {.context = context,
-               .settings = settings,
-               .transport = transport,
-               .counts = context->counts,
-               .clock = gpur_clock_seconds()};
+    actor a = {.context = context, .settings = settings, .transport = transport, .clock = gpur_clock_seconds()};
     if (settings->actor == GPUR_APEX_EVALUATOR)
         return gpur_actor_evaluate(context, settings, transport);
     const gpur_status status = act(&a);

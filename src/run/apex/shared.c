@@ -46,11 +46,6 @@ static buffer_head *buffer_at(const gpur_shared *shared, int64_t index)
     return (buffer_head *)(void *)(first + index * buffer_bytes(shared->weights_bytes));
 }
 
-static buffer_head *buffer_of(const gpur_shared *shared, int64_t broadcast)
-{
-    return buffer_at(shared, broadcast % 2);
-}
-
 static _Atomic uint64_t *words_of(buffer_head *buffer)
 {
     return (_Atomic uint64_t *)(void *)(buffer + 1);
@@ -134,7 +129,7 @@ static void read_words(_Atomic uint64_t *words, unsigned char *to, int64_t bytes
 void gpur_shared_broadcast(const gpur_shared *shared, const void *weights)
 {
     const int64_t broadcast = gpur_shared_broadcasts(shared) + 1;
-    buffer_head *const buffer = buffer_of(shared, broadcast);
+    buffer_head *const buffer = buffer_at(shared, broadcast % 2);
     atomic_store_explicit(&buffer->state, 2 * broadcast - 1, memory_order_relaxed);
     write_words(words_of(buffer), weights, shared->weights_bytes);
     atomic_store_explicit(&buffer->state, 2 * broadcast, memory_order_release);
@@ -145,7 +140,7 @@ int64_t gpur_shared_read(const gpur_shared *shared, void *weights)
 {
     for (;;) {
         const int64_t broadcast = gpur_shared_broadcasts(shared);
-        buffer_head *const buffer = buffer_of(shared, broadcast);
+        buffer_head *const buffer = buffer_at(shared, broadcast % 2);
         if (atomic_load_explicit(&buffer->state, memory_order_acquire) != 2 * broadcast)
             continue;
         read_words(words_of(buffer), weights, shared->weights_bytes);

@@ -60,8 +60,7 @@ struct gpur_folder_side {
     folder_paths paths;
     unsigned char *bytes;        /* (max_message) the file that is being taken */
     char path[GPUR_FOLDER_PATH]; /* its name */
-    gpur_intake_block block;     /* its block */
-    int has_block;               /* 1: the run has not let it in yet */
+    gpur_intake_block block;     /* its block, with a slot while the run has not let it in yet */
     int64_t taken, next_model;   /* files so far; at this number the model is written again */
     int32_t set_aside;           /* files */
     int lock;                    /* descriptor of the folder, which is locked; -1: none */
@@ -129,12 +128,6 @@ static gpur_status set_aside(gpur_apex *apex, const char *path)
     return GPUR_OK;
 }
 
-static void close_block(gpur_folder_side *f)
-{
-    gpur_intake_close(&f->block);
-    f->has_block = 0;
-}
-
 /* Inserts the open block, if the run lets it in now. The file stays until its rows are in the replay. */
 static gpur_status insert_block(gpur_apex *apex)
 {
@@ -143,7 +136,7 @@ static gpur_status insert_block(gpur_apex *apex)
     const int is_new = f->block.is_new;
     if (status == GPUR_WOULD_BLOCK)
         return status;
-    close_block(f);
+    gpur_intake_close(&f->block);
     if (gpur_intake_is_refusal(status))
         return set_aside(apex, f->path);
     GPUR_TRY(status);
@@ -164,7 +157,6 @@ static gpur_status open_file(gpur_apex *apex)
         status = read_header(apex, bytes, &header);
     GPUR_TRY(gpur_intake_judge(apex, status));
     GPUR_TRY(gpur_slot_find(apex, GPUR_SLOT_FOLDER, (int32_t)header.actor, &slot));
-    f->has_block = 1;
     return gpur_intake_open_remote(slot, f->bytes, &header, &f->block);
 }
 
@@ -174,8 +166,7 @@ static gpur_status take_file(gpur_apex *apex)
     const gpur_status status = open_file(apex);
     if (status == GPUR_OK)
         return insert_block(apex);
-    if (apex->folder->has_block)
-        close_block(apex->folder);
+    gpur_intake_close(&apex->folder->block);
     return gpur_intake_is_refusal(status) ? set_aside(apex, apex->folder->path) : status;
 }
 
@@ -223,7 +214,7 @@ static gpur_status look_at_all(gpur_apex *apex)
 
 static gpur_status look(gpur_apex *apex)
 {
-    if (apex->folder->has_block)
+    if (apex->folder->block.slot)
         GPUR_TRY(insert_block(apex));
     return look_at_all(apex);
 }
@@ -238,9 +229,9 @@ static int poll_folder(gpur_apex *apex)
     const int may_look =
         apex->has_begun && apex->gate != GPUR_APEX_LETS_END && !apex->is_quitting && apex->core.status == GPUR_OK;
     gpur_mutex_unlock(&apex->core.lock);
-    if (!may_look && f->has_block)
-        close_block(f);
-    if (!may_look || (!f->has_block && gpur_clock_seconds() < f->next))
+    if (!may_look)
+        gpur_intake_close(&f->block);
+    if (!may_look || (!f->block.slot && gpur_clock_seconds() < f->next))
         return 0;
     const gpur_status status = look(apex);
     const int has_taken = f->taken > before;
@@ -279,7 +270,7 @@ static void close_folder(gpur_apex *apex)
 {
     if (!apex->folder)
         return;
-    close_block(apex->folder);
+    gpur_intake_close(&apex->folder->block);
     if (apex->folder->lock >= 0)
         close(apex->folder->lock);
     free(apex->folder->bytes);

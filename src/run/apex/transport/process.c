@@ -25,9 +25,8 @@ typedef struct actor_process {
     pid_t process;
     gpur_inbox inbox;        /* fd -1: the process has closed its end, or is not listened to any more */
     int has_message;         /* 1: the inbox has a message that could not be taken yet */
-    gpur_intake_block block; /* of this message, once it was checked */
-    int has_block;
-    int has_exited; /* 1: with `exit`, or if `is_lost` with nobody knows what */
+    gpur_intake_block block; /* of this message, with a slot once it was checked */
+    int has_exited;          /* 1: with `exit`, or if `is_lost` with nobody knows what */
     int is_lost;
     int exit;
 } actor_process;
@@ -158,15 +157,13 @@ static gpur_status take_block(gpur_slot *slot, actor_process *p)
 {
     const gpur_message *const head = &p->inbox.head;
     gpur_status status = GPUR_OK;
-    if (!p->has_block)
+    if (!p->block.slot)
         status = gpur_intake_open(slot, p->inbox.data, head->bytes, head->steps, &p->block);
-    p->has_block = 1;
     if (status == GPUR_OK)
         status = gpur_intake_insert(&p->block, GPUR_INTAKE_TRIES);
     if (status == GPUR_WOULD_BLOCK)
         return status;
     gpur_intake_close(&p->block);
-    p->has_block = 0;
     if (slot->apex->config.samples_per_insert > 0.0)
         gpur_connection_answer(p->inbox.fd);
     return status;
