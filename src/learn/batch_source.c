@@ -41,15 +41,14 @@ gpur_status gpur_gather_locked(void *context)
  * request. */
 static gpur_gather_request begin(gpur_batch_source *source, const struct gpur_train_step *step,
                                  const gpur_train_batch *batch, int is_raw, const int64_t *ids,
-                                 gpur_train_fields *fields)
+                                 gpur_gather_field fields[GPUR_MAX_TRAIN_FIELDS])
 {
     memset(source, 0, sizeof *source);
     source->step = step;
     source->batch = batch;
-    *fields = gpur_train_batch_fields(batch, is_raw);
     return (gpur_gather_request){
-        .fields = fields->list,
-        .field_count = fields->count,
+        .fields = fields,
+        .field_count = gpur_train_batch_fields(batch, is_raw, fields),
         .source = GPUR_GATHER_IDS,
         .ids = ids,
         .rows = batch->rows,
@@ -98,8 +97,8 @@ gpur_status gpur_batch_source_of_samples(gpur_batch_source *source, const struct
                                          const gpur_sample_args *sample)
 {
     const gpur_sampler *const sampler = gpur_sampler_of(index_source);
-    gpur_train_fields fields;
-    gpur_gather_request request = begin(source, step, batch, !batch->is_preprocessed, batch->id, &fields);
+    gpur_gather_field fields[GPUR_MAX_TRAIN_FIELDS];
+    gpur_gather_request request = begin(source, step, batch, !batch->is_preprocessed, batch->id, fields);
     source->sampler = sampler;
     source->sample = *sample;
     source->has_feedback = sampler->is_by_priority;
@@ -116,8 +115,8 @@ gpur_status gpur_batch_source_of_samples(gpur_batch_source *source, const struct
 gpur_status gpur_batch_source_of_ids(gpur_batch_source *source, const struct gpur_train_step *step,
                                      const gpur_train_batch *batch, const int64_t *ids)
 {
-    gpur_train_fields fields;
-    gpur_gather_request request = begin(source, step, batch, !batch->is_preprocessed, ids, &fields);
+    gpur_gather_field fields[GPUR_MAX_TRAIN_FIELDS];
+    gpur_gather_request request = begin(source, step, batch, !batch->is_preprocessed, ids, fields);
     source->has_feedback = gpur_replay_priorities(batch->replay)->device != NULL;
     return plan_source(source, &request);
 }
@@ -140,8 +139,8 @@ static void fit_units(gpur_gather_args *gather)
 gpur_status gpur_batch_source_of_rows(gpur_batch_source *source, const struct gpur_train_step *step,
                                       const gpur_train_batch *batch, const gpur_packed_rows *packed)
 {
-    gpur_train_fields fields;
-    const gpur_gather_request request = begin(source, step, batch, 1, packed->ids, &fields);
+    gpur_gather_field fields[GPUR_MAX_TRAIN_FIELDS];
+    const gpur_gather_request request = begin(source, step, batch, 1, packed->ids, fields);
     gpur_gather_args *const gather = &source->plan.ring.rows;
     source->is_raw = 1;
     GPUR_TRY(gpur_gather_prepare_packed(batch->replay, &request, gather));

@@ -293,35 +293,37 @@ gpur_status gpur_learner_load(gpur_learner *learner, const char *path, const gpu
 /* For policies. */
 
 /* Reads the online weights alone. The other arrays of the file are as many as the learner's optimizer needed. */
-static gpur_status read_online(gpur_checkpoint *file, gpur_device *device, gpur_stream *stream,
-                               const gpur_params *params, const gpur_checkpoint_options *options, float *weights)
+static gpur_status read_online(gpur_policy *policy, gpur_checkpoint *file, const gpur_checkpoint_options *options,
+                               float *weights)
 {
+    const gpur_params *const params = &policy->network.params;
+    const int32_t index = gpur_policy_acquire(policy);
     gpur_sections sections = {0};
     int touched = 0;
     gpur_status status = add_array(params, "online", weights, 0, &sections);
     if (status == GPUR_OK)
         status = gpur_checkpoint_match(file, &sections, "this policy", file->tensors.count - sections.count);
     if (status == GPUR_OK)
-        status = gpur_checkpoint_fill(file, device, stream, &sections, options, &touched);
+        status =
+            gpur_checkpoint_fill(file, policy->device, policy->inferences[index].stream, &sections, options, &touched);
     gpur_sections_free(&sections);
+    gpur_policy_release(policy, index, 0);
     GPUR_TRY(status);
     return gpur_checkpoint_add_path_to_error(file,
                                              gpur_params_check_numbers(params, "online.", weights, GPUR_FILE_ERROR));
 }
 
-gpur_status gpur_learner_file_load_weights(gpur_checkpoint *file, const char *kind, gpur_device *device,
-                                           gpur_stream *stream, const gpur_network_config *config,
-                                           const gpur_params *params, const gpur_checkpoint_options *options,
-                                           float *weights, int64_t *steps)
+gpur_status gpur_learner_file_read(gpur_policy *policy, gpur_checkpoint *file, const char *kind,
+                                   const gpur_checkpoint_options *options, float *weights, int64_t *steps)
 {
     const gpur_scalar scalar = {GPUR_STEPS_ENQUEUED, GPUR_SCALAR_I64, steps};
     gpur_tensors settings = {0};
-    gpur_status status = gpur_network_text_add_settings(config, "", &settings);
+    gpur_status status = gpur_network_text_add_settings(&policy->config.network, "", &settings);
     gpur_network_text_renew(&file->tensors);
     if (status == GPUR_OK)
         status = gpur_checkpoint_compare(file, kind, "this policy", &settings, &scalar, 1);
     if (status == GPUR_OK)
-        status = read_online(file, device, stream, params, options, weights);
+        status = read_online(policy, file, options, weights);
     gpur_tensors_free(&settings);
     return status;
 }

@@ -134,10 +134,8 @@ gpur_status gpur_learner_download(gpur_learner *learner, int network, float *wei
 /* The weights that acting uses. */
 const float *gpur_learner_acting_weights(const gpur_learner *learner);
 
-/* Reads the online weights from an opened file of a learner of this kind with the same network into `weights`, the
- * array of all parameters in host memory, all zero, and the number of train steps enqueued. `config` and `params` are
- * those of the network. A refusal may leave part of the weights set. */
-gpur_status gpur_learner_file_load_weights(gpur_checkpoint *file, const char *kind, gpur_device *device,
-                                           gpur_stream *stream, const gpur_network_config *config,
-                                           const gpur_params *params, const gpur_checkpoint_options *options,
-                                           float *weights, int64_t *steps);
+/* Reads the online weights from an opened file of a learner of this kind, whose network must be the policy's, into
+ * `weights`, the array of all parameters in host memory, all zero, and the number of train steps enqueued. A refusal
+ * may leave part of the weights set. */
+gpur_status gpur_learner_file_read(gpur_policy *policy, gpur_checkpoint *file, const char *kind,
+                                   const gpur_checkpoint_options *options, float *weights, int64_t *steps);

@@ -44,26 +44,24 @@ void gpur_train_batch_assign(gpur_train_batch *batch, gpur_arena *arena)
         batch->next_x = gpur_input_row(&batch->input, batch->x, (batch->observations - 1) * rows, batch->x_pitch);
 }
 
-static void add_field(gpur_train_fields *fields, int32_t field, void *to, int64_t pitch)
+int32_t gpur_train_batch_fields(const gpur_train_batch *batch, int is_raw,
+                                gpur_gather_field list[GPUR_MAX_TRAIN_FIELDS])
 {
-    fields->list[fields->count++] = (gpur_gather_field){field, to, pitch};
-}
-
-gpur_train_fields gpur_train_batch_fields(const gpur_train_batch *batch, int is_raw)
-{
+    const gpur_learn_fields *const f = &batch->fields;
     const int direct = batch->input.direct;
     const int64_t pitch = direct ? batch->x_pitch * (int64_t)sizeof(float) : batch->input.raw_pitch;
     unsigned char *const obs = direct ? (unsigned char *)batch->x : batch->raw;
-    gpur_train_fields fields = {.count = 0};
+    const int64_t first_next = (batch->observations - 1) * batch->rows;
+    int32_t count = 0;
     if (is_raw && batch->wants & GPUR_WANTS_OBS)
-        add_field(&fields, batch->fields.obs, obs, pitch);
+        list[count++] = (gpur_gather_field){f->obs, obs, pitch};
     if (is_raw && batch->wants & GPUR_WANTS_NEXT_OBS)
-        add_field(&fields, batch->fields.next_obs, obs + (batch->observations - 1) * batch->rows * pitch, pitch);
-    if (batch->fields.action_floats)
-        add_field(&fields, batch->fields.action, batch->x + batch->fields.obs_format.features, pitch);
+        list[count++] = (gpur_gather_field){f->next_obs, obs + first_next * pitch, pitch};
+    if (f->action_floats)
+        list[count++] = (gpur_gather_field){f->action, batch->x + f->obs_format.features, pitch};
     else if (batch->wants & GPUR_WANTS_ACTION)
-        add_field(&fields, batch->fields.action, batch->action, batch->fields.action_is_int64 ? 8 : 4);
+        list[count++] = (gpur_gather_field){f->action, batch->action, f->action_is_int64 ? 8 : 4};
     if (batch->wants & GPUR_WANTS_REWARD)
-        add_field(&fields, batch->fields.reward, batch->reward, sizeof *batch->reward);
-    return fields;
+        list[count++] = (gpur_gather_field){f->reward, batch->reward, sizeof *batch->reward};
+    return count;
 }

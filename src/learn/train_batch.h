@@ -45,11 +45,9 @@ typedef struct gpur_train_batch {
 void gpur_train_batch_open(gpur_train_batch *batch, const gpur_part_context *context, int64_t rows, int32_t wants);
 void gpur_train_batch_assign(gpur_train_batch *batch, gpur_arena *arena);
 
-/* The fields that a gather copies, and where to. */
-typedef struct gpur_train_fields {
-    gpur_gather_field list[4];
-    int32_t count;
-} gpur_train_fields;
+enum { GPUR_MAX_TRAIN_FIELDS = 4 };
 
-/* `is_raw`: observations are among them, as the replay stores them. */
-gpur_train_fields gpur_train_batch_fields(const gpur_train_batch *batch, int is_raw);
+/* Lists the fields that a gather copies, and where to, and returns their number. `is_raw`: observations are among them,
+ * as the replay stores them. */
+int32_t gpur_train_batch_fields(const gpur_train_batch *batch, int is_raw,
+                                gpur_gather_field list[GPUR_MAX_TRAIN_FIELDS]);

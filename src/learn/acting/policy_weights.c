@@ -68,20 +68,12 @@ static const char *learner_kind(const gpur_checkpoint *file)
     return gpur_tensors_find_metadata(&file->tensors, "gpureplay.kind");
 }
 
-/* Reads the file on the stream of an inference, which a learner's file needs. */
 static gpur_status read_file(gpur_policy *policy, gpur_checkpoint *file, const gpur_checkpoint_options *options,
                              float *weights, int64_t *version)
 {
-    const gpur_params *const params = &policy->network.params;
     const char *const kind = learner_kind(file);
-    if (!kind)
-        return gpur_weights_file_load(policy->device, params, file, options, weights, version);
-    const int32_t index = gpur_policy_acquire(policy);
-    const gpur_status status =
-        gpur_learner_file_load_weights(file, kind, policy->device, policy->inferences[index].stream,
-                                       &policy->config.network, params, options, weights, version);
-    gpur_policy_release(policy, index, 0);
-    return status;
+    return kind ? gpur_learner_file_read(policy, file, kind, options, weights, version)
+                : gpur_weights_file_load(policy->device, &policy->network.params, file, options, weights, version);
 }
 
 gpur_status gpur_policy_load(gpur_policy *policy, const char *path, const gpur_checkpoint_options *given)

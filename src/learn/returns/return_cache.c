@@ -67,8 +67,9 @@ static gpur_status open(void *part, const gpur_part_context *context)
     cache->config = *config;
     cache->estimator = gpur_estimator_of(config->estimator);
     cache->size = config->cache_size;
-    cache->needs_taken = gpur_returns_need_taken(config);
     cache->is_prioritized = gpur_returns_are_prioritized(config);
+    cache->needs_taken =
+        cache->estimator->cuts_traces || cache->estimator->rule == GPUR_RETURNS_ERROR_BOUND || cache->is_prioritized;
     cache->is_physical = config->storage == GPUR_CACHE_PHYSICAL;
     cache->chunk_blocks = blocks_of_chunk(cache);
     const int64_t rows = cache->chunk_blocks * config->block_length;

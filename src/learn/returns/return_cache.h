@@ -27,9 +27,6 @@ typedef struct gpur_estimator {
 /* NULL: there is no such estimator. */
 const gpur_estimator *gpur_estimator_of(int32_t estimator);
 
-/* 1 if refreshes compute Q(s, a), which takes a forward pass of obs. */
-int gpur_returns_need_taken(const gpur_returns_config *config);
-
 /* 1 if entries are drawn by their errors at some train step. */
 int gpur_returns_are_prioritized(const gpur_returns_config *config);
 
@@ -43,7 +40,8 @@ typedef struct gpur_return_cache {
     int64_t size;         /* S entries; 0: there is no cache */
     int64_t chunk_blocks; /* blocks of a chunk */
     int64_t chunks;       /* of a refresh; the blocks of the last one that are beyond S are not stored */
-    int32_t needs_taken, is_prioritized, is_physical;
+    int32_t needs_taken;  /* 1: refreshes compute Q(s, a), which takes a forward pass of obs */
+    int32_t is_prioritized, is_physical;
     int64_t obs_pitch; /* bytes from one stored observation to the next */
 
     gpur_train_batch chunk; /* rows of a chunk: next_obs and, where needed, obs and action */

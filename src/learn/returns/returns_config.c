@@ -33,13 +33,6 @@ int gpur_returns_are_prioritized(const gpur_returns_config *config)
     return config->prioritization.first > 0.0f || (config->prioritization.steps > 0 && config->prioritization.last > 0);
 }
 
-int gpur_returns_need_taken(const gpur_returns_config *config)
-{
-    const gpur_estimator *const estimator = gpur_estimator_of(config->estimator);
-    return estimator->cuts_traces || estimator->rule == GPUR_RETURNS_ERROR_BOUND ||
-           gpur_returns_are_prioritized(config);
-}
-
 static gpur_status check_sizes(const gpur_returns_config *c, const gpur_replay_config *replay)
 {
     const int64_t capacity = replay->capacity, most = capacity / gpur_max(replay->lanes, 1) - 1;
