@@ -3,7 +3,7 @@
 # only one is used. A test includes this file, too, with every combination of switches.
 set(folders base env env/minatar file device device/cpu replay replay/priority replay/storage replay/lanes replay/writer
     replay/sampler replay/checkpoint replay/block learn "learn/*" run run/fast_dqn run/ga3c run/apex
-    run/apex/transport)
+    run/apex/transport train)
 if(GPUREPLAY_HAS_CUDA)
     list(APPEND folders device/cuda)
 endif()

@@ -306,6 +306,13 @@ gpur_status gpur_run_evaluate(gpur_run *run, int64_t episodes, int32_t greedy, g
     return status;
 }
 
+void gpur_run_end_soon(gpur_run *run)
+{
+    atomic_store(&run->ends_soon, 1);
+    if (!run->system->is_saved_between_periods)
+        gpur_run_stop(run);
+}
+
 void gpur_run_stop(gpur_run *run)
 {
     if (run)

@@ -21,6 +21,10 @@ typedef struct gpur_run_system {
      * load may leave the replay to be filled again. */
     int32_t has_free_learner;
 
+    /* 1: it can be saved only where a period ends, and its advances end there when the run is to end soon. 0: at any
+     * step. */
+    int32_t is_saved_between_periods;
+
     /* Refuses arguments. NULL: nothing is to be refused. */
     gpur_status (*check_advance)(gpur_run *run, int64_t env_steps, int64_t train_steps);
 
@@ -61,6 +65,7 @@ struct gpur_run {
     gpur_learner *learner;  /* of events; NULL where a test has none */
     gpur_run_config config; /* its env_options are memory of the run */
     int64_t evaluated_at; /* environment steps of the last evaluation that was due. Only of the thread that advances */
+    _Atomic int ends_soon; /* 1: advances end at the next point where the run can be saved */
     _Atomic int stopping; /* gpur_run_stop was called, and the call that it ends has not returned yet */
 
     gpur_mutex lock;      /* protects what follows */
@@ -86,6 +91,11 @@ static inline int gpur_run_is_stopping(gpur_run *run)
 {
     return atomic_load_explicit(&run->stopping, memory_order_relaxed);
 }
+
+/* Lets the present advance and those after it end at the next point where the run can be saved: between two periods
+ * without an error, and what comes then is as if it had been asked for no more steps; else as gpur_run_stop. Any thread;
+ * also safe in a signal handler. */
+void gpur_run_end_soon(gpur_run *run);
 
 /* Ends the run, if it has not ended before. Under the lock. */
 void gpur_run_end(gpur_run *run, gpur_status status, const char *error);

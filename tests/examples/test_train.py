@@ -410,7 +410,7 @@ def bad_options_are_refused_before_anything_is_made(folder, whole):
         (["--nonsense"], ["--nonsense"]),
         ([*game, "--steps"], ["--steps", "N"]),
         ([*game, "--steps", "0"], ["--steps", '"0"', "1"]),
-        ([*game, "--steps", "1e6"], ["--steps", '"1e6"']),
+        ([*game, "--steps", "1.5"], ["--steps", '"1.5"']),
         ([*game, "--concurrent", "2"], ["--concurrent", '"2"']),
         ([*game, "--learning-rate", "-1"], ["--learning-rate", '"-1"']),
         ([*game, "--math", "fp8"], ['--math is "fp8"; it must be fp32, tf32, bf16 or auto']),
@@ -477,9 +477,14 @@ def a_full_disk_ends_the_run(folder):
 def help_and_list():
     page = (ROOT / "docs/training.md").read_text()
     options = re.findall(r"^  (--[a-z-]+)", run("--help").stdout, flags=re.M)
-    assert len(options) > 20
+    for preset in ("fast-dqn", "vrc-2021-small", "apex-dqn", "apex-dpg", "ga3c", "a2c-small"):
+        options += re.findall(r"^  (--[a-z-]+)", run(preset, "--help").stdout, flags=re.M)
+    assert len(set(options)) > 50
     for option in options:
         assert f"`{option}" in page, f"docs/training.md does not have {option}"
+    shown = run("apex-dqn-small", "--help").stdout
+    assert not re.search("fast|vrc|lambda|dpg|ga3c|a3c|a2c", shown, flags=re.I), shown
+    assert "--capacity 100000 " in shown and "--learning-rate 0.001 " in shown
     listed = run("--list").stdout
     for words in ("CartPole-v1", "float32 (4)", "MinAtar/Breakout", "uint8 (10, 10, 4)", "sticky_action_prob"):
         assert words in listed, words

@@ -256,21 +256,80 @@ def settings_text():
     return "\n".join(lines) + "\n"
 
 
-FILES = {"_c_api.py": c_api_text, "_tuples.pyi": tuples_text,
-         "_settings.pyi": settings_text}  # each is made with those before it
+# The members of settings in C, by which config.json is written.
+
+MEMBERS = f'''\
+/* SPDX-License-Identifier: MIT */
+/* Written by {COMMAND} */
+/* The members of settings' structs. */
+#include "train/members.h"
+
+#include "gpureplay.h"
+#include "gpureplay/run.h"
+'''
+WITH_MEMBERS = ("replay", "dqn", "dpg", "actor_critic", "run", "fast_dqn", "apex", "ga3c")
+KINDS = {"c_int32": "INT32", "c_int64": "INT64", "c_uint64": "INT64", "c_float": "FLOAT", "c_double": "DOUBLE",
+         "Field": "FIELD", "Layer * MAX_LAYERS": "TRUNK"}
+NO_MEMBERS = ("size", "field_count", "trunk_count", "epsilon_count", "lanes", "lane_autoreset")
+
+
+def words_of(struct, member):
+    """The names of the values 0, 1, ... of a member, in C; "": it has none."""
+    words = bare("_words").WORDS
+    found = words.get(f"{struct}.{member}") or words.get(member) or \
+        ({0: "max", 1: "td"} if member == "initial_priorities" else {})
+    if not found:
+        return ""
+    names = ", ".join(f'"{found[code]}"' if code in found else "NULL" for code in range(max(found) + 1))
+    return f".words = (const char *const[]){{{names}}}, .word_count = {max(found) + 1}"
+
+
+def members_text():
+    """The tables of structs, after those of the structs in them."""
+    structs = header_structs(header_text())
+    names = {class_name(name): name for name in structs}
+    made = {}
+
+    def row(struct, member, kind):
+        parts = [f'.name = "{member}"', f".kind = GPUR_MEMBER_{KINDS.get(kind, 'STRUCT')}",
+                 f".at = offsetof({struct}, {member})"]
+        of = names.get(kind.split(" ")[0])
+        if of and KINDS.get(kind) != "FIELD":
+            add(of)
+            parts.append(f".of = {of}_members")
+        return "    {" + ", ".join(parts + [word for word in (words_of(struct, member),) if word]) + "},"
+
+    def add(struct):
+        if struct in made:
+            return
+        rows = [row(struct, member, kind) for member, kind in structs[struct]
+                if (kind in KINDS or names.get(kind) and kind != "EnvInfo") and member not in NO_MEMBERS
+                and not member.startswith("reserved")]
+        is_public = struct.removeprefix("gpur_").removesuffix("_config") in WITH_MEMBERS
+        made[struct] = ["", f"{'' if is_public else 'static '}const gpur_member {struct}_members[] = {{",
+                        *map(filled, rows), "    {.name = NULL}};"]
+
+    for name in WITH_MEMBERS:
+        add(f"gpur_{name}_config")
+    return "\n".join([MEMBERS.rstrip(), *(line for lines in made.values() for line in lines)]) + "\n"
+
+
+FILES = {PACKAGE / "_c_api.py": c_api_text, PACKAGE / "_tuples.pyi": tuples_text,
+         PACKAGE / "_settings.pyi": settings_text,
+         ROOT / "src/train/members.c": members_text}  # each is made with those before it
 
 
 def write():
-    for name, text in FILES.items():
-        (PACKAGE / name).write_text(text(), encoding="utf-8")
+    for path, text in FILES.items():
+        path.write_text(text(), encoding="utf-8")
 
 
 def main():
-    for name, text in FILES.items():
-        found = (PACKAGE / name).read_text(encoding="utf-8")
-        assert found == text(), f"{name} is not what the headers say; run {COMMAND}"
+    for path, text in FILES.items():
+        found = path.read_text(encoding="utf-8")
+        assert found == text(), f"{path.name} is not what the headers say; run {COMMAND}"
     bare("_load").load(sys.argv[1])
-    print(f"test_ctypes: {', '.join(FILES)} are those of the headers, and the library loads with them")
+    print(f"test_ctypes: {', '.join(path.name for path in FILES)} are those of the headers, and the library loads with them")
 
 
 write() if sys.argv[1:] == ["--write"] else main()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 TOPS = ("src", "kernels", "include", "tests", "bench", "examples")
-SRC = ["src/base", "src/env", "src/device", "src/file", "src/replay", "src/learn", "src/run"]
+SRC = ["src/base", "src/env", "src/device", "src/file", "src/replay", "src/learn", "src/run", "src/train"]
 # A layer, and all that it may reach by includes, itself included.
 BELOW = {
     "kernels": ["kernels", "include"],
@@ -17,7 +17,9 @@ BELOW = {
     "src/file": ["src/file", "src/device", "src/base", "include", "kernels"],
     "src/replay": ["src/replay", "src/file", "src/device", "src/base", "include", "kernels"],
     "src/learn": ["src/learn", "src/replay", "src/file", "src/device", "src/base", "include", "kernels"],
-    "src/run": [*SRC, "include", "kernels"],
+    "src/run": [*SRC[:-1], "include", "kernels"],
+    "src/train": [*SRC, "include", "kernels"],
+    "src/program": ["src/program", "include"],
     "src/python": ["src/python", "include"],
     "src/plugins": ["src/plugins", "include"],
     "include": ["include"],

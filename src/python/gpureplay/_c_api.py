@@ -147,6 +147,10 @@ FILE_ERROR = 6
 INTERRUPTED = 7
 EVICTED = 8
 DEVICE_ERROR = -1
+OPTIONS_OF_PROGRAM = 0
+OPTIONS_OF_KEYWORDS = 1
+SAY_INFO = 0
+SAY_WARNING = 1
 AUTORESET_DISABLED = 0
 AUTORESET_NEXT_STEP = 1
 AUTORESET_SAME_STEP = 2
@@ -1046,6 +1050,24 @@ class SequenceConfig(Sized):
     ]
 
 
+class TrainingConfig(Sized):
+    c_name = "gpur_training_config"
+    _fields_ = [
+        ("size", c_uint64),
+        ("options", c_void_p),
+        ("style", c_int32),
+        ("refill", c_int32),
+        ("out", c_char_p),
+        ("resume", c_char_p),
+        ("type", c_void_p),
+        ("command", c_void_p),
+        ("on_event", CFUNCTYPE(None, c_void_p, c_void_p)),
+        ("on_row", CFUNCTYPE(None, c_void_p, c_char_p, c_int32, c_void_p, c_void_p, c_void_p)),
+        ("say", CFUNCTYPE(None, c_void_p, c_int32, c_char_p)),
+        ("user", c_void_p),
+    ]
+
+
 class WriterConfig(Sized):
     c_name = "gpur_writer_config"
     _fields_ = [
@@ -1088,7 +1110,7 @@ STRUCTS: list[type[Struct]] = [
         EnvInfo, EnvResult, EnvType, VectorResult, VectorEnvType, FastDQNConfig, GA3CConfig, LaneDraw, LaneStats,
         LearnerStats, WeightInfo, ReplayPlan, PolicyConfig, PolicyInput, PolicyOutput, PolicyStats, PriorityStats,
         ReplayConfig, FieldInfo, ReplayStats, RunEvent, RunConfig, FastDQNStats, GA3CStats, ApexStats, RunStats,
-        SequenceConfig, WriterConfig, StepInput, EpisodeInfo,
+        SequenceConfig, TrainingConfig, WriterConfig, StepInput, EpisodeInfo,
 ]
 FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {  # result, arguments
     "gpur_actor_critic_config_init": (c_int32, [c_void_p, c_uint64]),
@@ -1245,6 +1267,25 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {  # result, arguments
     "gpur_version": (c_char_p, []),
     "gpur_build_info": (c_char_p, []),
     "gpur_struct_size": (c_int64, [c_char_p]),
+    "gpur_training_config_init": (c_int32, [c_void_p, c_uint64]),
+    "gpur_training_create": (c_int32, [c_void_p, c_void_p]),
+    "gpur_training_destroy": (None, [c_void_p]),
+    "gpur_training_open": (c_int32, [c_void_p]),
+    "gpur_training_get": (None, [c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
+    "gpur_training_begin": (c_int32, [c_void_p]),
+    "gpur_training_folder": (c_char_p, [c_void_p]),
+    "gpur_training_step": (c_int64, [c_void_p]),
+    "gpur_training_saved_step": (c_int64, [c_void_p]),
+    "gpur_training_advance": (c_int32, [c_void_p]),
+    "gpur_training_stop": (None, [c_void_p]),
+    "gpur_training_look": (c_int32, [c_void_p, c_void_p, c_int64]),
+    "gpur_training_finish": (c_int32, [c_void_p]),
+    "gpur_training_summary": (c_char_p, [c_void_p]),
+    "gpur_training_serve": (c_int32, [c_void_p, c_int32]),
+    "gpur_training_work": (c_int32, [c_void_p, c_int32, c_void_p]),
+    "gpur_training_help": (c_int32, [c_char_p, c_char_p, c_char_p, c_void_p, c_int64]),
+    "gpur_training_option_value": (c_char_p, [c_char_p]),
+    "gpur_training_describe_env": (c_int32, [c_char_p, c_char_p, c_void_p, c_int64]),
     "gpur_writer_config_init": (c_int32, [c_void_p, c_uint64]),
     "gpur_writer_open": (c_int32, [c_void_p, c_void_p, c_void_p]),
     "gpur_writer_create": (c_int32, [c_void_p, c_int32, c_void_p]),

@@ -339,11 +339,18 @@ static gpur_status finish(gpur_fast_dqn *run)
     return finish_evaluation(run, &is_done);
 }
 
+/* Whether the next step is not to be taken, though `last` is not reached: the run can be saved here, and is to end. */
+static int ends_here(gpur_fast_dqn *run)
+{
+    return atomic_load_explicit(&run->core.ends_soon, memory_order_relaxed) && run->next_op == 0 &&
+           run->step % run->shape.target_period == 0;
+}
+
 static gpur_status take_steps(gpur_fast_dqn *run, int64_t last)
 {
     if (!run->has_begun)
         GPUR_TRY(begin(run));
-    while (run->has_begun && run->step < last && !gpur_fast_dqn_pauses(run))
+    while (run->has_begun && run->step < last && !gpur_fast_dqn_pauses(run) && !ends_here(run))
         GPUR_TRY(take_step(run));
     if (!gpur_fast_dqn_pauses(run))
         GPUR_TRY(finish(run));

@@ -49,7 +49,8 @@ static void destroy(gpur_run *core)
     free(run);
 }
 
-static const gpur_run_system run_system = {.check_advance = gpur_fast_dqn_check_advance,
+static const gpur_run_system run_system = {.is_saved_between_periods = 1,
+                                           .check_advance = gpur_fast_dqn_check_advance,
                                            .advance = gpur_fast_dqn_advance,
                                            .evaluate = gpur_fast_dqn_evaluate,
                                            .save = gpur_fast_dqn_save,

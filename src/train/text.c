@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "text.h"
+#include "train/text.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -8,25 +8,25 @@
 #include <stdlib.h>
 #include <string.h>
 
-void text_free(text *t)
+void gpur_text_free(gpur_text *t)
 {
     free(t->memory);
-    *t = (text){0};
+    *t = (gpur_text){0};
 }
 
-void text_clear(text *t)
+void gpur_text_clear(gpur_text *t)
 {
     t->length = 0;
     t->lacks_memory = 0;
 }
 
-int text_is_whole(const text *t)
+int gpur_text_is_whole(const gpur_text *t)
 {
     return !t->lacks_memory;
 }
 
 /* Makes room for `more` bytes and a NUL. Returns 0 if there is no memory. */
-static int reserve(text *t, size_t more)
+static int reserve(gpur_text *t, size_t more)
 {
     if (t->length + more < t->room)
         return 1;
@@ -41,7 +41,7 @@ static int reserve(text *t, size_t more)
     return 1;
 }
 
-void text_add(text *t, const char *format, ...)
+void gpur_text_add(gpur_text *t, const char *format, ...)
 {
     va_list arguments, again;
     va_start(arguments, format);
@@ -58,19 +58,19 @@ void text_add(text *t, const char *format, ...)
 }
 
 /* Whole numbers look like whole numbers. Returns 0 if it is not one, or too large for all its digits to count. */
-static int add_whole(text *t, double value)
+static int add_whole(gpur_text *t, double value)
 {
     if (value != floor(value) || fabs(value) >= 1e15)
         return 0;
-    text_add(t, "%.0f", value);
+    gpur_text_add(t, "%.0f", value);
     return 1;
 }
 
-void text_add_exactly(text *t, double value, const char *none)
+void gpur_text_add_exactly(gpur_text *t, double value, const char *none)
 {
     char digits[40];
     if (!isfinite(value)) {
-        text_add(t, "%s", none);
+        gpur_text_add(t, "%s", none);
         return;
     }
     if (add_whole(t, value))
@@ -78,17 +78,17 @@ void text_add_exactly(text *t, double value, const char *none)
     for (int count = 15; count <= 17; count++) {
         snprintf(digits, sizeof digits, "%.*g", count, value);
         if (count == 17 || strtod(digits, NULL) == value) {
-            text_add(t, "%s", digits);
+            gpur_text_add(t, "%s", digits);
             return;
         }
     }
 }
 
-void text_add_float(text *t, float value, const char *none)
+void gpur_text_add_float(gpur_text *t, float value, const char *none)
 {
     char digits[40];
     if (!isfinite(value)) {
-        text_add(t, "%s", none);
+        gpur_text_add(t, "%s", none);
         return;
     }
     if (add_whole(t, (double)value))
@@ -96,18 +96,35 @@ void text_add_float(text *t, float value, const char *none)
     for (int count = 6; count <= 9; count++) {
         snprintf(digits, sizeof digits, "%.*g", count, (double)value);
         if (count == 9 || strtof(digits, NULL) == value) {
-            text_add(t, "%s", digits);
+            gpur_text_add(t, "%s", digits);
             return;
         }
     }
 }
 
-void text_add_rounded(text *t, double value, const char *none)
+double gpur_text_shortest(float value)
+{
+    gpur_text digits = {0};
+    gpur_text_add_float(&digits, value, "0");
+    const double number = gpur_text_is_whole(&digits) ? strtod(digits.memory, NULL) : (double)value;
+    gpur_text_free(&digits);
+    return number;
+}
+
+void gpur_text_add_short(gpur_text *t, double value, int width)
+{
+    char number[32] = "-";
+    if (isfinite(value))
+        snprintf(number, sizeof number, value >= 1000.0 ? "%.0f" : "%.4g", value);
+    gpur_text_add(t, "%*s", width, number);
+}
+
+void gpur_text_add_rounded(gpur_text *t, double value, const char *none)
 {
     if (!isfinite(value))
-        text_add(t, "%s", none);
+        gpur_text_add(t, "%s", none);
     else if (!add_whole(t, value))
-        text_add(t, "%.6g", value);
+        gpur_text_add(t, "%.6g", value);
 }
 
 /* The bytes of the UTF-8 character at `s`, 0 if there is none [RFC 3629, section 4]. */
@@ -124,74 +141,80 @@ static int utf8_length(const unsigned char *s)
     return length;
 }
 
-void text_add_string(text *t, const char *value)
+void gpur_text_add_string(gpur_text *t, const char *value)
 {
-    text_add(t, "\"");
+    gpur_text_add(t, "\"");
     for (const unsigned char *s = (const unsigned char *)value; *s;) {
         const int length = utf8_length(s);
         if (length == 0)
-            text_add(t, "\\ufffd");
+            gpur_text_add(t, "\\ufffd");
         else if (*s == '"' || *s == '\\')
-            text_add(t, "\\%c", *s);
+            gpur_text_add(t, "\\%c", *s);
         else if (*s < 0x20)
-            text_add(t, "\\u%04x", *s);
+            gpur_text_add(t, "\\u%04x", *s);
         else
-            text_add(t, "%.*s", length, (const char *)s);
+            gpur_text_add(t, "%.*s", length, (const char *)s);
         s += length ? length : 1;
     }
-    text_add(t, "\"");
+    gpur_text_add(t, "\"");
 }
 
 /* Ends the member before, and begins the next one. */
-static void begin_member(json *j, const char *name)
+static void begin_member(gpur_json *j, const char *name)
 {
     if (j->depth > 0)
-        text_add(j->out, "%s\n%*s", j->has_members ? "," : "", 2 * j->depth, "");
+        gpur_text_add(j->out, "%s\n%*s", j->has_members ? "," : "", 2 * j->depth, "");
     if (name) {
-        text_add_string(j->out, name);
-        text_add(j->out, ": ");
+        gpur_text_add_string(j->out, name);
+        gpur_text_add(j->out, ": ");
     }
     j->has_members = 1;
 }
 
-void json_begin(json *j, const char *name, char bracket)
+void gpur_json_begin(gpur_json *j, const char *name, char bracket)
 {
     begin_member(j, name);
-    text_add(j->out, "%c", bracket);
+    gpur_text_add(j->out, "%c", bracket);
     j->depth++;
     j->has_members = 0;
 }
 
-void json_end(json *j, char bracket)
+void gpur_json_end(gpur_json *j, char bracket)
 {
     j->depth--;
-    text_add(j->out, "\n%*s%c%s", 2 * j->depth, "", bracket, j->depth ? "" : "\n");
+    gpur_text_add(j->out, "\n%*s%c%s", 2 * j->depth, "", bracket, j->depth ? "" : "\n");
     j->has_members = 1;
 }
 
-void json_string(json *j, const char *name, const char *value)
+void gpur_json_string(gpur_json *j, const char *name, const char *value)
 {
     begin_member(j, name);
-    text_add_string(j->out, value);
+    gpur_text_add_string(j->out, value);
 }
 
-void json_integer(json *j, const char *name, int64_t value)
+void gpur_json_integer(gpur_json *j, const char *name, int64_t value)
 {
     begin_member(j, name);
-    text_add(j->out, "%" PRId64, value);
+    gpur_text_add(j->out, "%" PRId64, value);
 }
 
-void json_integers(json *j, const char *name, const int32_t *values, int count)
+void gpur_json_number(gpur_json *j, const char *name, const char *digits)
 {
     begin_member(j, name);
-    text_add(j->out, "[");
+    gpur_text_add(j->out, "%s", digits);
+}
+
+void gpur_json_integers(gpur_json *j, const char *name, const int32_t *values, int count)
+{
+    begin_member(j, name);
+    gpur_text_add(j->out, "[");
     for (int i = 0; i < count; i++)
-        text_add(j->out, "%s%" PRId32, i ? ", " : "", values[i]);
-    text_add(j->out, "]");
+        gpur_text_add(j->out, "%s%" PRId32, i ? ", " : "", values[i]);
+    gpur_text_add(j->out, "]");
 }
 
-void json_float(json *j, const char *name, float value)
+void gpur_json_float(gpur_json *j, const char *name, float value)
 {
     begin_member(j, name);
-    text_add_float(j->out, value, "null");
+    gpur_text_add_float(j->out, value, "null");
 }

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Whole trainings: a preset and options by name become a device, a replay, a learner and a run, which writes its record
+ * and its checkpoints to a folder, and goes on from it. gpureplay-train is such a program:
+ *
+ *     const char *const options[] = {"env=CartPole-v1", "steps=200000", NULL};
+ *     gpur_training_config config;
+ *     gpur_training_config_init(&config, sizeof config);
+ *     config.options = options;
+ *     config.out = "runs/pole";
+ *     gpur_training_create(&config, &training);   // refuses what it can refuse; nothing is written
+ *     gpur_training_open(training);               // the device, the replay's memory, the environments
+ *     gpur_training_begin(training);              // the folder, or the checkpoint of the run that is resumed
+ *     gpur_training_advance(training);            // trains to the end, or until gpur_training_stop
+ *     gpur_training_finish(training);             // the last rows, and the learner
+ *     gpur_training_destroy(training);
+ *
+ * docs/training.md has the options of each preset and the files of a folder. One thread makes these calls. Any thread
+ * may call gpur_training_stop and gpur_training_look meanwhile.
+ */
+#ifndef GPUREPLAY_TRAINING_H
+#define GPUREPLAY_TRAINING_H
+
+#include "gpureplay/run.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct gpur_training gpur_training;
+
+/* How messages write options: --num-envs 8, or num_envs=8. */
+enum { GPUR_OPTIONS_OF_PROGRAM = 0, GPUR_OPTIONS_OF_KEYWORDS = 1 };
+
+enum { GPUR_SAY_INFO = 0, GPUR_SAY_WARNING = 1 };
+
+typedef struct gpur_training_config {
+    uint64_t size;              /* sizeof(gpur_training_config), as the caller was compiled */
+    const char *const *options; /* "name=value", ended by NULL; names have "_" between words. Copied */
+    int32_t style;              /* GPUR_OPTIONS_*; default OF_PROGRAM */
+    int32_t refill;             /* of Ape-X, with `resume`: 1: the replay stays empty, and actors fill it again */
+    const char *out;            /* the folder of a new run; "": runs/ENV-SEED; NULL, the default: nothing is written.
+                                      Copied */
+    const char *resume;         /* the folder of a run that goes on, with its options; those that are given must be
+                                      the same, but for steps, which may be more, and env, where a plug-in has moved.
+                                      NULL, the default: a new run. Copied */
+    const gpur_env_type *type;  /* the environment's, in place of the option env. NULL, the default: that option's */
+    const char *const *command; /* of Ape-X with processes=1: words that start an actor, ended by NULL, followed by
+                                      the options that it must know. NULL, the default: actors are threads. Copied */
+    void (*on_event)(void *user, const gpur_run_event *event); /* NULL, the default: not called */
+
+    /* Gets each row of the record: of kind "episode", "evaluation", "rates", "actor" or "tuner", with the names of its
+     * columns, and for each a number (NaN: none) or, where it is not NULL, a word. In the thread that advances or that
+     * looks. NULL, the default: not called. */
+    void (*on_row)(void *user, const char *kind, int32_t columns, const char *const *names, const double *values,
+                   const char *const *words);
+
+    /* Gets a line to show: what will run and where it writes (GPUR_SAY_INFO), or a warning, such as of an actor that has
+     * ended. Any thread. NULL, the default: not called. */
+    void (*say)(void *user, int32_t kind, const char *line);
+    void *user; /* given to these functions */
+} gpur_training_config;
+
+/* Sets every member to its default. Any thread. */
+GPUR_API gpur_status gpur_training_config_init(gpur_training_config *config, uint64_t size);
+
+/* Finds the environment, the preset and all settings. Nothing is written. GPUR_INVALID_ARGUMENT: an option that is
+ * unknown, given twice, out of its range, of another system, or that does not go with others. GPUR_FILE_ERROR: the
+ * folder to resume cannot be read. */
+GPUR_API gpur_status gpur_training_create(const gpur_training_config *config, gpur_training **training);
+GPUR_API void gpur_training_destroy(gpur_training *training);
+
+/* Opens the device that the options name, and on it replay, learner and run. Where the device is "auto" and the GPU has
+ * no learner, without cuBLAS, it opens the CPU, and says so. */
+GPUR_API gpur_status gpur_training_open(gpur_training *training);
+
+/* The handles, which belong to the training. NULL: not wanted, and not there. */
+GPUR_API void gpur_training_get(gpur_training *training, gpur_device **device, gpur_replay **replay,
+                                gpur_learner **learner, gpur_run **run);
+
+/* Makes the folder of a new run, or goes back to the last checkpoint. A folder with files of a run is refused. */
+GPUR_API gpur_status gpur_training_begin(gpur_training *training);
+
+/* The folder, "" if there is none; the environment steps taken; and those of the last checkpoint, -1 if there is
+ * none. */
+GPUR_API const char *gpur_training_folder(const gpur_training *training);
+GPUR_API int64_t gpur_training_step(const gpur_training *training);
+GPUR_API int64_t gpur_training_saved_step(const gpur_training *training);
+
+/* Takes the steps that remain, saves checkpoints, and evaluates at the end. GPUR_INTERRUPTED: it was stopped, and a
+ * checkpoint was saved if the run has any; others: as gpur_run_advance, gpur_run_save and gpur_run_evaluate. */
+GPUR_API gpur_status gpur_training_advance(gpur_training *training);
+
+/* Lets gpur_training_advance go on to the next point where a checkpoint can be taken, save it, and return
+ * GPUR_INTERRUPTED. An evaluation that is played beside the training is finished, the one at the end given up. Any
+ * thread; also safe in a signal handler. */
+GPUR_API void gpur_training_stop(gpur_training *training);
+
+/* Adds a row to rates.csv when one is due, every 5 seconds, and writes the line that shows progress to `line` (`bytes`,
+ * cut off there; NULL: none is wanted). Any thread, one at a time. */
+GPUR_API gpur_status gpur_training_look(gpur_training *training, char *line, int64_t bytes);
+
+/* Adds the last row, and saves the learner where there is a folder. After gpur_training_advance. */
+GPUR_API gpur_status gpur_training_finish(gpur_training *training);
+
+/* The last line of progress, with the rates of the whole time, and what the system tells of its rates: lines that end
+ * with a line break. After gpur_training_finish; valid until it is destroyed. */
+GPUR_API const char *gpur_training_summary(gpur_training *training);
+
+/* Is an actor of the process that started this one with config->command, until that ends it. `connection` is the file
+ * descriptor 3. Config and options are those of the words that it was started with. */
+GPUR_API gpur_status gpur_training_serve(gpur_training *training, int32_t connection);
+
+/* Is remote actor number `actor` for the learner of another process with the same folder, until `stop` says 1. */
+GPUR_API gpur_status gpur_training_work(gpur_training *training, int32_t actor, int (*stop)(void *user));
+
+/* Writes the options of a preset, with its defaults as values, as text to `text` (`bytes`, cut off there). `preset` NULL:
+ * that of the environment. `env`, `env_options`: the environment to which defaults belong; NULL: one that the preset is
+ * made for. */
+GPUR_API gpur_status gpur_training_help(const char *preset, const char *env, const char *env_options, char *text,
+                                        int64_t bytes);
+
+/* What stands for the value of an option in texts, as "N" of "steps". NULL: no system has such an option. Any thread. */
+GPUR_API const char *gpur_training_option_value(const char *name);
+
+/* Describes an environment in lines: its observations, actions and options. */
+GPUR_API gpur_status gpur_training_describe_env(const char *env, const char *env_options, char *text, int64_t bytes);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,391 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * gpureplay-train: a training by the command line. It has the words of the command line, signals, and a thread that
+ * shows progress; all else is gpureplay/training.h. docs/training.md describes its options and the files that it
+ * writes.
+ */
+#include "gpureplay.h"
+#include "gpureplay/training.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { FAILED = 2, INTERRUPTED = 130, MAX_WORDS = 256, CONNECTION = 3 };
+
+static const double look_seconds = 1.0;   /* between two looks */
+static const double print_seconds = 30.0; /* between progress lines where there is no terminal */
+
+/* What the words of the command line say. */
+typedef struct arguments {
+    const char *options[MAX_WORDS]; /* "name=value" */
+    int32_t count;
+    const char *first; /* a command or a preset; NULL: none */
+    const char *out, *resume, *work;
+    int refill, quiet, list, help, serve;
+} arguments;
+
+static int fail(const char *message)
+{
+    fprintf(stderr, "gpureplay-train: %s\n", message);
+    return FAILED;
+}
+
+static int fail_by_library(void)
+{
+    return fail(gpur_last_error());
+}
+
+/* The words. */
+
+static const char *text_of(const char *format, const char *a, const char *b)
+{
+    char *text = NULL;
+    if (asprintf(&text, format, a, b) < 0)
+        exit(fail("there is no memory for the words of the command line"));
+    return text;
+}
+
+/* A word that is for this program alone, with its value if it has one. */
+static int take_own(arguments *a, const char *name, const char *value, int *has_value)
+{
+    const struct {
+        const char *name;
+        const char **text;
+        int *flag;
+    } own[] = {{"out", &a->out, NULL},       {"resume", &a->resume, NULL}, {"work", &a->work, NULL},
+               {"refill", NULL, &a->refill}, {"quiet", NULL, &a->quiet},   {"list", NULL, &a->list},
+               {"help", NULL, &a->help},     {"serve", NULL, &a->serve}};
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++) {
+        if (strcmp(own[i].name, name) != 0)
+            continue;
+        *has_value = own[i].text != NULL;
+        if (own[i].flag)
+            *own[i].flag = 1;
+        else if (value)
+            *own[i].text = value;
+        return 1;
+    }
+    return 0;
+}
+
+/* Takes "--name value", "--name=value" or, of an actor's process, "name=value". Returns how many words it took, 0 after
+ * a failure. */
+static int take(arguments *a, char **words)
+{
+    char name[64];
+    int has_value = 1;
+    const char *const word = words[0] + 2 * (strncmp(words[0], "--", 2) == 0), *const equals = strchr(word, '=');
+    const size_t length = equals ? (size_t)(equals - word) : strlen(word);
+    const char *const value = equals ? equals + 1 : words[1];
+    snprintf(name, sizeof name, "%.*s", (int)length, word);
+    for (char *c = name; *c; c++)
+        *c = *c == '-' ? '_' : *c;
+    const int is_own = take_own(a, name, value, &has_value);
+    const char *const wanted = is_own ? "FOLDER" : gpur_training_option_value(name);
+    if (!wanted) {
+        fail(text_of("%s is not an option; --help lists them%s", words[0], ""));
+        return 0;
+    }
+    if (!has_value && equals) {
+        fail(text_of("--%s has a value; it must have none%s", name, ""));
+        return 0;
+    }
+    if (has_value && !value) {
+        fail(text_of("%s has no value; it must have one: %s", words[0], wanted));
+        return 0;
+    }
+    if (!is_own && a->count == MAX_WORDS - 1) {
+        fail("there are too many options");
+        return 0;
+    }
+    if (!is_own)
+        a->options[a->count++] = text_of("%s=%s", name, value);
+    return has_value && !equals ? 2 : 1;
+}
+
+static int read_words(arguments *a, int argc, char **argv)
+{
+    int i = 1;
+    if (argc > 1 && argv[1][0] != '-')
+        a->first = argv[i++];
+    while (i < argc) {
+        const int taken = take(a, argv + i);
+        if (taken == 0)
+            return FAILED;
+        i += taken;
+    }
+    if (a->first)
+        a->options[a->count++] = text_of("%s%s", "preset=", a->first);
+    return 0;
+}
+
+static const char *option_of(const arguments *a, const char *name)
+{
+    const size_t length = strlen(name);
+    for (int32_t i = 0; i < a->count; i++)
+        if (strncmp(a->options[i], name, length) == 0 && a->options[i][length] == '=')
+            return a->options[i] + length + 1;
+    return NULL;
+}
+
+/* Help, and the list of environments. */
+
+static int print_help(const arguments *a)
+{
+    char text[16384];
+    if (gpur_training_help(option_of(a, "preset"), option_of(a, "env"), option_of(a, "env_options"), text,
+                           sizeof text) != GPUR_OK)
+        return fail_by_library();
+    fputs(text, stdout);
+    return 0;
+}
+
+static int print_environments(const arguments *a)
+{
+    const char *const env = option_of(a, "env");
+    const char *name = env ? env : gpur_env_name(0);
+    char text[8192];
+    for (int32_t i = 0; name; name = env ? NULL : gpur_env_name(++i)) {
+        if (gpur_training_describe_env(name, env ? option_of(a, "env_options") : NULL, text, sizeof text) != GPUR_OK)
+            return fail_by_library();
+        fputs(text, stdout);
+    }
+    return 0;
+}
+
+/* Signals. The first Ctrl-C stops the training, which goes on to its next checkpoint. A second one ends the program. A
+ * terminal that is closed often sends SIGHUP twice, which stops the training, too. */
+
+static _Atomic(gpur_training *) running;
+static volatile sig_atomic_t interrupts;
+
+static void on_signal(int number)
+{
+    static const char notice[] = "\nstopping after the next checkpoint; once more ends the program at once\n";
+    if (number != SIGHUP && interrupts > 0)
+        _exit(INTERRUPTED);
+    interrupts = 1;
+    gpur_training *const training = atomic_load(&running);
+    if (training)
+        gpur_training_stop(training);
+    (void)!write(STDERR_FILENO, notice, sizeof notice - 1);
+}
+
+/* Whoever reads what is printed may go, as head does. Programs that are started do not inherit this, as SIG_IGN. */
+static void on_closed_pipe(int number)
+{
+    (void)number;
+}
+
+static void listen_to_signals(gpur_training *training)
+{
+    struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART}, before;
+    atomic_store(&running, training);
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+    if (sigaction(SIGHUP, NULL, &before) == 0 && before.sa_handler != SIG_IGN) /* nohup ignores it */
+        sigaction(SIGHUP, &action, NULL);
+    signal(SIGPIPE, on_closed_pipe);
+}
+
+static int was_interrupted(void *user)
+{
+    (void)user;
+    return interrupts > 0;
+}
+
+/* Else the first files that are opened would get what is printed. */
+static void open_missing_streams(void)
+{
+    for (int file = 0; file <= STDERR_FILENO; file++)
+        if (fcntl(file, F_GETFD) < 0)
+            (void)!open("/dev/null", O_RDWR);
+}
+
+/* The progress. */
+
+typedef struct progress {
+    gpur_training *training;
+    int is_quiet, is_terminal;
+    double printed; /* when the last line was, where there is no terminal */
+    pthread_t thread;
+    int has_thread, quits;
+    pthread_mutex_t lock; /* protects quits */
+    pthread_cond_t wake;
+} progress;
+
+static double now(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
+}
+
+/* Over the line before on a terminal, where a line that is too long could not be drawn over. */
+static void show_line(progress *p, char *line, size_t bytes)
+{
+    struct winsize window;
+    if (p->is_quiet || (!p->is_terminal && now() - p->printed < print_seconds))
+        return;
+    p->printed = now();
+    if (!p->is_terminal) {
+        printf("%s\n", line);
+    } else {
+        if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &window) == 0 && window.ws_col > 1 && window.ws_col < bytes)
+            line[window.ws_col - 1] = '\0';
+        printf("\r\033[K%s", line);
+    }
+    fflush(stdout);
+}
+
+/* Waits until the next look is due. Returns 0 if the thread is to end. */
+static int wait_for_look(progress *p)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += (time_t)look_seconds;
+    pthread_mutex_lock(&p->lock);
+    int is_due = 0;
+    while (!p->quits && !is_due)
+        is_due = pthread_cond_timedwait(&p->wake, &p->lock, &until) == ETIMEDOUT;
+    const int goes_on = !p->quits;
+    pthread_mutex_unlock(&p->lock);
+    return goes_on;
+}
+
+static void *show_progress(void *context)
+{
+    progress *const p = context;
+    char line[1024];
+    while (wait_for_look(p) && gpur_training_look(p->training, line, sizeof line) == GPUR_OK)
+        show_line(p, line, sizeof line);
+    return NULL;
+}
+
+static int begin_progress(progress *p, gpur_training *training, int is_quiet)
+{
+    *p = (progress){.training = training, .is_quiet = is_quiet, .is_terminal = isatty(STDOUT_FILENO), .printed = now()};
+    pthread_mutex_init(&p->lock, NULL);
+    pthread_cond_init(&p->wake, NULL);
+    if (pthread_create(&p->thread, NULL, show_progress, p) != 0)
+        return fail("the thread that shows progress cannot be started");
+    p->has_thread = 1;
+    return 0;
+}
+
+static void end_progress(progress *p)
+{
+    if (!p->has_thread)
+        return;
+    pthread_mutex_lock(&p->lock);
+    p->quits = 1;
+    pthread_cond_signal(&p->wake);
+    pthread_mutex_unlock(&p->lock);
+    pthread_join(p->thread, NULL);
+    pthread_cond_destroy(&p->wake);
+    pthread_mutex_destroy(&p->lock);
+}
+
+/* A training. */
+
+static void say(void *user, int32_t kind, const char *line)
+{
+    const arguments *const a = user;
+    if (kind == GPUR_SAY_WARNING)
+        fprintf(stderr, "%s\n", line);
+    else if (!a->quiet)
+        printf("%s\n", line);
+    fflush(stdout);
+}
+
+static void print_end(const arguments *a, gpur_training *t, gpur_status status)
+{
+    const char *const folder = gpur_training_folder(t);
+    if (a->quiet)
+        return;
+    printf("%s%s", isatty(STDOUT_FILENO) ? "\r\033[K" : "", gpur_training_summary(t));
+    if (strstr(gpur_build_info(), "files: none"))
+        printf("the learner was not saved: this build of the library cannot save to files\n");
+    if (status == GPUR_OK)
+        printf("done; the files are in %s\n", folder);
+    else if (gpur_training_saved_step(t) >= 0)
+        printf("interrupted; gpureplay-train --resume %s goes on after step %" PRId64 "\n", folder,
+               gpur_training_saved_step(t));
+    else
+        printf("interrupted; the files are in %s, and there is no checkpoint to go on from\n", folder);
+}
+
+static int train(const arguments *a, gpur_training *t)
+{
+    progress p = {0};
+    listen_to_signals(t);
+    if (gpur_training_open(t) != GPUR_OK || gpur_training_begin(t) != GPUR_OK)
+        return fail_by_library();
+    if (begin_progress(&p, t, a->quiet))
+        return FAILED;
+    const gpur_status status = gpur_training_advance(t);
+    const int is_interrupted = status == GPUR_INTERRUPTED;
+    if (status != GPUR_OK && !is_interrupted)
+        (void)fail_by_library();
+    end_progress(&p);
+    if (status != GPUR_OK && !is_interrupted)
+        return FAILED;
+    if (gpur_training_finish(t) != GPUR_OK)
+        return fail_by_library();
+    print_end(a, t, status);
+    return is_interrupted ? INTERRUPTED : 0;
+}
+
+static int run(arguments *a)
+{
+    static const char *const command[] = {"/proc/self/exe", "--serve", NULL};
+    gpur_training_config config;
+    gpur_training *t;
+    gpur_status status = gpur_training_config_init(&config, sizeof config);
+    config.options = a->options;
+    config.out = a->out || a->resume || a->serve || a->work ? a->out : "";
+    config.resume = a->resume;
+    config.refill = a->refill;
+    config.command = a->serve ? NULL : command;
+    config.say = say;
+    config.user = a;
+    if (status == GPUR_OK)
+        status = gpur_training_create(&config, &t);
+    if (status != GPUR_OK)
+        return fail_by_library();
+    int result = 0;
+    if (a->serve || a->work) {
+        if (a->work)
+            listen_to_signals(NULL);
+        status = a->serve ? gpur_training_serve(t, CONNECTION)
+                          : gpur_training_work(t, (int32_t)atoi(a->work), was_interrupted);
+        result = status == GPUR_OK || (a->serve && status == GPUR_INTERRUPTED) ? 0 : fail_by_library();
+    } else {
+        result = train(a, t);
+    }
+    atomic_store(&running, NULL);
+    gpur_training_destroy(t);
+    return result;
+}
+
+int main(int argc, char **argv)
+{
+    static arguments a;
+    open_missing_streams();
+    if (read_words(&a, argc, argv))
+        return FAILED;
+    if (a.help || argc == 1)
+        return print_help(&a);
+    return a.list ? print_environments(&a) : run(&a);
+}

@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: MIT */
+/* config.json in the folder of a run. */
+#include "train/config_document.h"
+
+#include "train/files.h"
+#include "train/members.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#ifndef GPUREPLAY_COMMIT
+#define GPUREPLAY_COMMIT ""
+#endif
+
+static void add_members(gpur_json *j, const gpur_member *members, const void *config);
+
+static void add_shape(gpur_json *j, const int32_t shape[GPUR_MAX_DIMS])
+{
+    int dims = 0;
+    while (dims < GPUR_MAX_DIMS && shape[dims] > 0)
+        dims++;
+    gpur_json_integers(j, "shape", shape, dims);
+}
+
+static void add_field(gpur_json *j, const char *name, const gpur_field *field)
+{
+    gpur_json_begin(j, name, '{');
+    gpur_json_string(j, "name", field->name ? field->name : "obs");
+    gpur_json_string(j, "dtype", gpur_train_dtype_name(field->dtype));
+    add_shape(j, field->shape);
+    gpur_json_end(j, '}');
+}
+
+static void add_trunk(gpur_json *j, const gpur_member *member, const gpur_network_config *network)
+{
+    gpur_json_begin(j, member->name, '[');
+    for (int32_t i = 0; i < network->trunk_count; i++) {
+        gpur_json_begin(j, NULL, '{');
+        add_members(j, member->of, &network->trunk[i]);
+        gpur_json_end(j, '}');
+    }
+    gpur_json_end(j, ']');
+}
+
+static void add_int32(gpur_json *j, const gpur_member *member, int32_t value)
+{
+    if (strcmp(member->name, "padding") == 0 && value == GPUR_SAME)
+        gpur_json_string(j, member->name, "same");
+    else if (value >= 0 && value < member->word_count && member->words[value])
+        gpur_json_string(j, member->name, member->words[value]);
+    else
+        gpur_json_integer(j, member->name, value);
+}
+
+static void add_member(gpur_json *j, const gpur_member *member, const void *config)
+{
+    const void *const at = (const char *)config + member->at;
+    switch (member->kind) {
+    case GPUR_MEMBER_INT32:
+        add_int32(j, member, *(const int32_t *)at);
+        return;
+    case GPUR_MEMBER_INT64:
+        gpur_json_integer(j, member->name, *(const int64_t *)at);
+        return;
+    case GPUR_MEMBER_FLOAT:
+        gpur_json_float(j, member->name, *(const float *)at);
+        return;
+    case GPUR_MEMBER_DOUBLE:
+        gpur_json_float(j, member->name, (float)*(const double *)at);
+        return;
+    case GPUR_MEMBER_STRUCT:
+        gpur_json_begin(j, member->name, '{');
+        add_members(j, member->of, at);
+        gpur_json_end(j, '}');
+        return;
+    case GPUR_MEMBER_FIELD:
+        add_field(j, member->name, at);
+        return;
+    case GPUR_MEMBER_TRUNK:
+        add_trunk(j, member, config);
+    }
+}
+
+static void add_members(gpur_json *j, const gpur_member *members, const void *config)
+{
+    for (const gpur_member *member = members; member->name; member++)
+        add_member(j, member, config);
+}
+
+void gpur_config_document_add(gpur_json *j, const char *name, const gpur_member *members, const void *config,
+                              const gpur_run_config *all)
+{
+    gpur_json_begin(j, name, '{');
+    add_members(j, members, config);
+    if (all)
+        add_members(j, gpur_run_config_members, all);
+    gpur_json_end(j, '}');
+}
+
+/* The lines "key: value" of gpur_build_info. */
+static gpur_status add_build(gpur_json *j)
+{
+    char *const lines = strdup(gpur_build_info()), *rest = lines;
+    if (!lines)
+        return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for config.json");
+    gpur_json_begin(j, "build", '{');
+    for (char *line = strsep(&rest, "\n"); line; line = strsep(&rest, "\n")) {
+        char *const colon = strstr(line, ": ");
+        if (colon) {
+            *colon = '\0';
+            gpur_json_string(j, line, colon + 2);
+        }
+    }
+    if (*GPUREPLAY_COMMIT)
+        gpur_json_string(j, "commit", GPUREPLAY_COMMIT);
+    gpur_json_end(j, '}');
+    free(lines);
+    return GPUR_OK;
+}
+
+/* Names as the program has them: "num-envs". */
+static void add_options(gpur_json *j, const gpur_options *o, const gpur_train_settings *s)
+{
+    const gpur_option *option;
+    gpur_text value = {0};
+    gpur_json_begin(j, "options", '{');
+    for (int32_t i = 0; (option = gpur_option_at(o->system, i)); i++) {
+        char name[64];
+        if (!gpur_option_applies(option, s))
+            continue;
+        snprintf(name, sizeof name, "%s", option->name);
+        for (char *c = name; *c; c++)
+            *c = *c == '_' ? '-' : *c;
+        gpur_text_clear(&value);
+        gpur_option_add_value(option, s, &value);
+        if (option->kind == GPUR_OPTION_TEXT || option->kind == GPUR_OPTION_WORD)
+            gpur_json_string(j, name, value.memory);
+        else
+            gpur_json_number(j, name, value.memory);
+    }
+    gpur_json_end(j, '}');
+    gpur_text_free(&value);
+}
+
+static gpur_status add_device(gpur_json *j, gpur_device *device)
+{
+    gpur_device_info info = {.size = sizeof info};
+    GPUR_TRY(gpur_device_get_info(device, &info));
+    gpur_json_begin(j, "device", '{');
+    gpur_json_string(j, "name", info.name);
+    gpur_json_string(j, "description", info.description);
+    gpur_json_integer(j, "threads", info.threads);
+    gpur_json_integer(j, "memory_total", info.memory_total);
+    gpur_json_end(j, '}');
+    return GPUR_OK;
+}
+
+static void add_bounds(gpur_json *j, const char *name, int32_t count, const float *bounds, float bound)
+{
+    gpur_json_begin(j, name, '[');
+    for (int32_t i = 0; i < count; i++)
+        gpur_json_float(j, NULL, bounds ? bounds[i] : bound);
+    gpur_json_end(j, ']');
+}
+
+/* The bounds of action vectors, by which policies scale theirs. */
+static void add_action(gpur_json *j, const gpur_space *action)
+{
+    int32_t count = 1;
+    for (int i = 0; i < GPUR_MAX_DIMS && action->shape[i] > 0; i++)
+        count *= action->shape[i];
+    gpur_json_begin(j, "action", '{');
+    add_shape(j, action->shape);
+    add_bounds(j, "low", count, action->lows, action->low);
+    add_bounds(j, "high", count, action->highs, action->high);
+    gpur_json_end(j, '}');
+}
+
+static void add_environment(gpur_json *j, const gpur_train_settings *s)
+{
+    const gpur_env_info *const info = &s->env.info;
+    gpur_json_begin(j, "environment", '{');
+    gpur_json_string(j, "name", s->env.name);
+    gpur_json_string(j, "options", s->env_options);
+    gpur_json_begin(j, "observation", '{');
+    gpur_json_string(j, "dtype", gpur_train_dtype_name(info->obs.dtype));
+    add_shape(j, info->obs.shape);
+    gpur_json_float(j, "low", info->obs.low);
+    gpur_json_float(j, "high", info->obs.high);
+    gpur_json_end(j, '}');
+    gpur_json_integer(j, "num_actions", info->action.num_actions);
+    if (info->action.num_actions == 0)
+        add_action(j, &info->action);
+    gpur_json_integer(j, "max_steps", info->max_steps);
+    gpur_json_integer(j, "save_bytes", info->save_bytes);
+    gpur_json_end(j, '}');
+}
+
+void gpur_config_document_add_apex(gpur_json *j, const gpur_train_settings *s)
+{
+    gpur_json_begin(j, "apex", '{');
+    add_members(j, gpur_apex_config_members, &s->apex);
+    add_members(j, gpur_run_config_members, &s->all);
+    gpur_json_integer(j, "processes", s->apex.command != NULL);
+    gpur_json_end(j, '}');
+}
+
+void gpur_config_document_add_replay(gpur_json *j, const gpur_replay_config *replay)
+{
+    gpur_json_begin(j, "replay", '{');
+    gpur_json_begin(j, "fields", '[');
+    for (int32_t i = 0; i < replay->field_count; i++)
+        add_field(j, NULL, &replay->fields[i]);
+    gpur_json_end(j, ']');
+    add_members(j, gpur_replay_config_members, replay);
+    gpur_json_end(j, '}');
+}
+
+gpur_status gpur_config_document_write(const gpur_options *o, const gpur_train_settings *s,
+                                       const gpur_train_handles *handles, const char *folder)
+{
+    gpur_text document = {0};
+    gpur_json j = {.out = &document};
+    gpur_json_begin(&j, NULL, '{');
+    gpur_json_string(&j, "version", gpur_version());
+    gpur_status status = add_build(&j);
+    if (status == GPUR_OK)
+        status = add_device(&j, handles->device);
+    add_options(&j, o, s);
+    add_environment(&j, s);
+    gpur_train_system_of(o->system)->add_settings(&j, s);
+    gpur_json_end(&j, '}');
+    if (status == GPUR_OK)
+        status = gpur_text_file_write(folder, "config.json", &document);
+    gpur_text_free(&document);
+    return status;
+}
+
+/* Compares names as JSON. */
+static gpur_status check_env(const gpur_options *o, char *document, const char *folder, const char *name)
+{
+    static const char before[] = "\n  \"environment\": {\n    \"name\": ";
+    char *const found = strstr(document, before);
+    if (!found)
+        return gpur_fail(GPUR_FILE_ERROR, "%s/config.json has no name of an environment; it must have one", folder);
+    char *const stored = found + strlen(before);
+    stored[strcspn(stored, "\n")] = '\0';
+    if (*stored && stored[strlen(stored) - 1] == ',')
+        stored[strlen(stored) - 1] = '\0';
+    gpur_text given = {0};
+    gpur_text_add_string(&given, name);
+    const gpur_status status =
+        gpur_text_is_whole(&given) && strcmp(stored, given.memory) == 0
+            ? GPUR_OK
+            : gpur_options_refuse(
+                  o,
+                  "{env} is of type \"%s\", and the run that is to be resumed has %s; the types must be "
+                  "the same",
+                  name, stored);
+    gpur_text_free(&given);
+    return status;
+}
+
+gpur_status gpur_config_document_check_env(const gpur_options *o, const char *folder, const char *name)
+{
+    char path[GPUR_MAX_PATH];
+    gpur_text document = {0};
+    GPUR_TRY(gpur_path_make(path, "%s/config.json", folder));
+    gpur_status status = gpur_text_file_read(path, &document);
+    if (status == GPUR_OK)
+        status = check_env(o, document.memory, folder, name);
+    gpur_text_free(&document);
+    return status;
+}

@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: MIT */
+/* Trainings by fast DQN, DQN(lambda) and DQN with the Virtual Replay Cache. */
+#include "train/system.h"
+
+#include "base/numbers.h"
+#include "train/config_document.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+/* How long the papers train. Those on DQN(lambda) count the random steps, which `steps` does not. */
+static int64_t steps_of(const gpur_train_settings *s)
+{
+    if (gpur_train_is_small(s))
+        return 1000000;
+    if (strcmp(s->preset, "vrc-2021") == 0)
+        return 5000000 - s->fast_dqn.prepopulation;
+    if (strcmp(s->preset, "dqn-lambda-2019") == 0)
+        return (s->replay.layout == GPUR_LAYOUT_FRAMES ? 10000000 : 500000) - s->fast_dqn.prepopulation;
+    return 50000000;
+}
+
+/* The random steps that count as steps of exploration: with vrc-2021 and its small relative epsilon falls from the
+ * first of them on. */
+static int64_t explored_at_random(const gpur_train_settings *s)
+{
+    return strncmp(s->preset, "vrc-2021", 8) == 0 ? s->fast_dqn.prepopulation : 0;
+}
+
+static gpur_status fill(const gpur_options *o, gpur_train_settings *s)
+{
+    (void)o;
+    GPUR_TRY(gpur_fast_dqn_config_init(&s->fast_dqn, sizeof s->fast_dqn));
+    GPUR_TRY(gpur_fast_dqn_preset(s->preset, &s->all, s->fields, &s->replay, &s->dqn, &s->fast_dqn));
+    s->exploration_steps = s->dqn.exploration.steps + explored_at_random(s);
+    s->steps = steps_of(s);
+    return GPUR_OK;
+}
+
+/* Of two switches that exclude each other the one that is given decides, and not the preset. */
+static void use_order(const gpur_options *o, gpur_train_settings *s)
+{
+    gpur_fast_dqn_config *const run = &s->fast_dqn;
+    if (run->num_envs == 1 && !s->env.vector && !gpur_options_value(o, "synchronized"))
+        run->synchronized = 0;
+    if (run->burst && gpur_options_value(o, "burst") && !gpur_options_value(o, "concurrent"))
+        run->concurrent = 0;
+    if (run->concurrent && !gpur_options_value(o, "burst"))
+        run->burst = 0;
+}
+
+static gpur_status check_run(const gpur_options *o, const gpur_train_settings *s)
+{
+    const gpur_fast_dqn_config *const run = &s->fast_dqn;
+    if (run->threads > run->num_envs)
+        return gpur_options_refuse(o,
+                                   "{env_threads} is %d and {num_envs} is %d; the first must be 0 (as many) or 1 to "
+                                   "the second",
+                                   (int)run->threads, (int)run->num_envs);
+    if (run->synchronized && run->target_period % run->num_envs != 0 && run->target_period % run->train_period == 0)
+        return gpur_options_refuse(o,
+                                   "{target_period} is %" PRId64 " and {num_envs} is %d; with {synchronized} 1 the "
+                                   "first must be a multiple of the second: change one of them, or give "
+                                   "{synchronized} 0",
+                                   run->target_period, (int)run->num_envs);
+    if (s->env.vector && s->steps % run->num_envs != 0)
+        return gpur_options_refuse(o,
+                                   "{steps} is %" PRId64 " and {num_envs} is %d; a vector environment steps all at "
+                                   "once, so the first must be a multiple of the second",
+                                   s->steps, (int)run->num_envs);
+    return GPUR_OK;
+}
+
+/* Epsilon falls in a line. The learner's schedule has what is left of the line after the random steps. */
+static void use_exploration(gpur_train_settings *s)
+{
+    gpur_schedule *const epsilon = &s->dqn.exploration;
+    const int64_t random = explored_at_random(s), steps = s->exploration_steps;
+    const int is_left = steps > random;
+    epsilon->first = is_left ? (float)(1.0 - 0.9 * (double)random / (double)steps) : epsilon->last;
+    epsilon->steps = is_left ? steps - random : 0;
+}
+
+/* The cache of returns, which a preset has or has not. It has as many entries as the train steps between two refreshes
+ * draw, in whole blocks. */
+static gpur_status use_returns(const gpur_options *o, gpur_train_settings *s)
+{
+    static const char *const names[] = {"estimator", "lambda", "n_step", "error_bound"};
+    gpur_returns_config *const returns = &s->dqn.returns;
+    const int64_t period = s->dqn.target_period, batch = s->dqn.batch_size, most = INT32_MAX;
+    const int has_cache = returns->cache_size > 0;
+    if (has_cache)
+        returns->cache_size = gpur_round_up(period > most / batch ? most : batch * period, returns->block_length);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const char *const value = gpur_options_value(o, names[i]);
+        if (!value || gpur_option_applies(gpur_option_find(names[i], o->system), s))
+            continue;
+        if (!has_cache)
+            return gpur_options_refuse(o,
+                                       "{%s} is %s and {preset} is %s, which has no returns to estimate; leave the "
+                                       "option out, or take dqn-lambda-2019, vrc-2021, dqn-lambda-2019-small or "
+                                       "vrc-2021-small",
+                                       names[i], value, s->preset);
+        return gpur_options_refuse(o, "{%s} is %s and {estimator} is %s, which does not have it; leave one of them out",
+                                   names[i], value,
+                                   gpur_option_find("estimator", o->system)->words[returns->estimator]);
+    }
+    if (gpur_option_applies(gpur_option_find("lambda", o->system), s) && returns->lambda < 0.0f)
+        return gpur_options_refuse(o,
+                                   "{lambda} is missing; {preset} %s needs a number of 0 to 1 for {estimator} %s: the "
+                                   "paper states none",
+                                   s->preset, gpur_option_find("estimator", o->system)->words[returns->estimator]);
+    return GPUR_OK;
+}
+
+static gpur_status complete(const gpur_options *o, gpur_train_settings *s)
+{
+    const gpur_fast_dqn_config *const run = &s->fast_dqn;
+    use_order(o, s);
+    GPUR_TRY(check_run(o, s));
+    gpur_train_use_evaluations(o, run->target_period, s);
+    use_exploration(s);
+    s->dqn.optimizer.learning_rate.last = s->dqn.optimizer.learning_rate.first;
+    /* The run refuses periods of which one is no multiple of the other. */
+    s->dqn.target_period = run->target_period < run->train_period ? 1 : run->target_period / run->train_period;
+    s->dqn.seed = s->replay.seed = (uint64_t)s->seed;
+    GPUR_TRY(gpur_train_use_frame_stack(o, s));
+    GPUR_TRY(use_returns(o, s));
+    GPUR_TRY(gpur_train_use_batch(o, s->replay.capacity, s->dqn.batch_size, &s->replay));
+    s->replay.min_size = gpur_min(s->replay.min_size, gpur_min(run->prepopulation, s->replay.capacity));
+    return gpur_train_use_checkpoint(o, run->target_period, s);
+}
+
+static void describe(gpur_text *text, const gpur_train_settings *s)
+{
+    gpur_text_add(text, "%s, %d at a time, by %s", s->env.name, (int)s->fast_dqn.num_envs, s->preset);
+}
+
+static int32_t *math_of(gpur_train_settings *s)
+{
+    return &s->dqn.math;
+}
+
+static gpur_status open_all(gpur_train_settings *s, gpur_train_handles *h)
+{
+    GPUR_TRY(gpur_replay_create(h->device, &s->replay, &h->replay));
+    GPUR_TRY(gpur_dqn_create(h->replay, &s->dqn, &h->learner));
+    return gpur_fast_dqn_create(h->learner, &s->all, &s->fast_dqn, &h->run);
+}
+
+/* `act` is that by which the run acts: with `concurrent` the target network, if there is one. */
+static void add_settings(gpur_json *j, const gpur_train_settings *s)
+{
+    gpur_fast_dqn_config run = s->fast_dqn;
+    gpur_replay_config replay = s->replay;
+    gpur_dqn_config learner = s->dqn;
+    if (run.concurrent && learner.returns.cache_size == 0)
+        run.act = GPUR_ACT_TARGET;
+    replay.index_source = gpur_train_source(replay.index_source, &replay);
+    learner.index_source = gpur_train_source(learner.index_source, &replay);
+    gpur_config_document_add(j, "run", gpur_fast_dqn_config_members, &run, &s->all);
+    gpur_config_document_add_replay(j, &replay);
+    gpur_config_document_add(j, "learner", gpur_dqn_config_members, &learner, NULL);
+}
+
+/* A checkpoint is between two target periods. */
+static int64_t checkpoint_granule(const gpur_train_settings *s)
+{
+    return s->fast_dqn.target_period;
+}
+
+static void add_rates(gpur_row *row, const gpur_train_span *span)
+{
+    const gpur_run_stats *const from = &span->from->run, *const to = &span->to->run;
+    const double inferences = (double)(to->fast_dqn.inferences - from->fast_dqn.inferences);
+    const double flushing = to->fast_dqn.flush_seconds - from->fast_dqn.flush_seconds;
+    const double copying = to->fast_dqn.copy_seconds - from->fast_dqn.copy_seconds;
+    const int64_t learned = span->to->learner.steps - span->from->learner.steps;
+    const int64_t drawn = span->settings->dqn.returns.cache_size > 0 ? learned * span->settings->dqn.batch_size : 0;
+    gpur_row_add(row, "train_steps", (double)span->to->learner.steps);
+    gpur_row_add(row, "episodes", (double)to->episodes);
+    gpur_row_add(row, "env_steps_per_second",
+                 gpur_train_ratio((double)(span->to->step - span->from->step), span->seconds));
+    gpur_row_add(row, "inferences_per_second", gpur_train_ratio(inferences, span->seconds));
+    gpur_row_add(row, "observations_per_inference",
+                 gpur_train_ratio((double)(to->fast_dqn.inferred - from->fast_dqn.inferred), inferences));
+    gpur_row_add(row, "train_steps_per_second",
+                 gpur_train_ratio((double)(to->train_steps - from->train_steps), span->seconds));
+    gpur_row_add(row, "env_share", gpur_train_ratio(to->env_seconds - from->env_seconds, span->seconds));
+    gpur_row_add(row, "infer_share",
+                 gpur_train_ratio(to->fast_dqn.infer_seconds - from->fast_dqn.infer_seconds, span->seconds));
+    gpur_row_add(row, "train_share", gpur_train_ratio(to->train_seconds - from->train_seconds, span->seconds));
+    gpur_row_add(row, "publish_share", gpur_train_ratio(flushing, span->seconds));
+    gpur_row_add(row, "copy_share", gpur_train_ratio(copying, span->seconds));
+    gpur_row_add(row, "eval_share", gpur_train_ratio(to->eval_seconds - from->eval_seconds, span->seconds));
+    gpur_row_add(row, "publish_seconds", flushing);
+    gpur_row_add(row, "copy_seconds", copying);
+    gpur_row_add(row, "recent_return", to->recent_return);
+    gpur_row_add(row, "epsilon", (double)gpur_learner_epsilon(span->learner, span->to->step));
+    gpur_train_add_learning(row, span);
+    gpur_row_add(
+        row, "missing_share",
+        gpur_train_ratio((double)(span->to->learner.missing_rows - span->from->learner.missing_rows), (double)drawn));
+}
+
+static int show_beginning(gpur_text *line, const gpur_train_settings *s, const gpur_train_sample *now)
+{
+    if (now->step > 0 || now->run.fast_dqn.prepopulated >= s->fast_dqn.prepopulation)
+        return 0;
+    gpur_text_add(line, "random steps before training: %" PRId64 " of %" PRId64, now->run.fast_dqn.prepopulated,
+                  s->fast_dqn.prepopulation);
+    return 1;
+}
+
+static void show_values(gpur_text *line, const gpur_row *rates, const gpur_train_sample *now)
+{
+    gpur_train_show(line, "steps/s", gpur_row_value(rates, "env_steps_per_second"));
+    gpur_train_show(line, "train/s", gpur_row_value(rates, "train_steps_per_second"));
+    gpur_train_show(line, "return", now->run.recent_return);
+    gpur_train_show(line, "evaluated", now->run.evaluated_return);
+    gpur_train_show(line, "epsilon", gpur_row_value(rates, "epsilon"));
+    gpur_train_show(line, "loss", gpur_row_value(rates, "loss"));
+    gpur_train_show(line, "missing", gpur_row_value(rates, "missing_share"));
+}
+
+const gpur_train_system gpur_train_fast_dqn = {
+    .fill = fill,
+    .complete = complete,
+    .describe = describe,
+    .math = math_of,
+    .open = open_all,
+    .checkpoint_granule = checkpoint_granule,
+    .add_settings = add_settings,
+    .add_rates = add_rates,
+    .show_beginning = show_beginning,
+    .show_values = show_values,
+    .lane = "lane",
+};

@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: MIT */
+/* Trainings of an actor-critic by GA3C, A3C and A2C. */
+#include "train/system.h"
+
+#include "train/config_document.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+static gpur_status fill(const gpur_options *o, gpur_train_settings *s)
+{
+    gpur_ga3c_config *const run = &s->ga3c;
+    const int is_small = gpur_train_is_small(s);
+    GPUR_TRY(gpur_train_check_single(o, s, "agents"));
+    GPUR_TRY(gpur_actor_critic_config_init(&s->actor_critic, sizeof s->actor_critic));
+    GPUR_TRY(gpur_ga3c_config_init(run, sizeof *run));
+    GPUR_TRY(gpur_ga3c_preset(s->preset, &s->all, &s->actor_critic, run));
+    if (run->system == GPUR_A3C || (run->system == GPUR_GA3C && is_small))
+        run->agents = 16;
+    s->steps = is_small ? 1000000 : 50000000;
+    return GPUR_OK;
+}
+
+static gpur_status complete(const gpur_options *o, gpur_train_settings *s)
+{
+    const gpur_ga3c_config *const run = &s->ga3c;
+    gpur_actor_critic_config *const learner = &s->actor_critic;
+    const int64_t rows = run->system == GPUR_A2C   ? (int64_t)run->agents * run->t_max
+                         : run->system == GPUR_A3C ? run->t_max
+                                                   : run->min_train_batch + run->t_max; /* of the largest train step */
+    if (rows > GPUR_MAX_ACTOR_CRITIC_BATCH)
+        return gpur_options_refuse(o, "{agents} is %d and {t_max} is %d; their product must be at most %d",
+                                   (int)run->agents, (int)run->t_max, GPUR_MAX_ACTOR_CRITIC_BATCH);
+    learner->max_batch = rows > 8 ? (int32_t)rows : 8;
+    learner->optimizer.learning_rate.last = learner->optimizer.learning_rate.first;
+    learner->entropy.last = learner->entropy.first;
+    learner->seed = (uint64_t)s->seed;
+    return gpur_train_use_checkpoint(o, 1, s);
+}
+
+static void describe(gpur_text *text, const gpur_train_settings *s)
+{
+    gpur_text_add(text, "%s, %d agents, by %s", s->env.name, (int)s->ga3c.agents, s->preset);
+}
+
+static int32_t *math_of(gpur_train_settings *s)
+{
+    return &s->actor_critic.math;
+}
+
+static gpur_status open_all(gpur_train_settings *s, gpur_train_handles *h)
+{
+    GPUR_TRY(gpur_actor_critic_create(h->device, &s->actor_critic, &h->learner));
+    return gpur_ga3c_create(h->learner, &s->all, &s->ga3c, &h->run);
+}
+
+static void add_settings(gpur_json *j, const gpur_train_settings *s)
+{
+    gpur_config_document_add(j, "ga3c", gpur_ga3c_config_members, &s->ga3c, &s->all);
+    gpur_config_document_add(j, "actor_critic", gpur_actor_critic_config_members, &s->actor_critic, NULL);
+}
+
+/* Shares of agents are of the time that they spend in environments, and wait for replies and for room. */
+static void add_rates(gpur_row *row, const gpur_train_span *span)
+{
+    const gpur_run_stats *const from = &span->from->run, *const to = &span->to->run;
+    const gpur_ga3c_stats *const old = &from->ga3c, *const new = &to->ga3c;
+    const double seconds = span->seconds, predictions = (double)(new->predictions - old->predictions);
+    const double rollouts = (double)(new->training_batches - old->training_batches);
+    const double env = to->env_seconds - from->env_seconds, wait = new->wait_seconds - old->wait_seconds;
+    const double lived = env + wait + new->queue_seconds - old->queue_seconds;
+    const int has_trained = to->train_steps > from->train_steps;
+    gpur_row_add(row, "train_steps", (double)to->train_steps);
+    gpur_row_add(row, "episodes", (double)to->episodes);
+    gpur_row_add(row, "env_steps_per_second", gpur_train_ratio((double)(to->env_steps - from->env_steps), seconds));
+    gpur_row_add(row, "predictions_per_second", gpur_train_ratio(predictions, seconds));
+    gpur_row_add(row, "rollouts_per_second", gpur_train_ratio(rollouts, seconds));
+    gpur_row_add(row, "predictions_per_rollout", gpur_train_ratio(predictions, rollouts));
+    gpur_row_add(row, "train_steps_per_second",
+                 gpur_train_ratio((double)(to->train_steps - from->train_steps), seconds));
+    gpur_row_add(row, "prediction_batch",
+                 gpur_train_ratio(predictions, (double)(new->prediction_batches - old->prediction_batches)));
+    gpur_row_add(row, "prediction_queue", new->prediction_queue);
+    gpur_row_add(row, "training_queue", new->training_queue);
+    gpur_row_add(row, "mean_lag",
+                 gpur_train_ratio(new->mean_lag *(double)new->trained_rows - old->mean_lag *(double)old->trained_rows,
+                                  (double)(new->trained_rows - old->trained_rows)));
+    gpur_row_add(row, "largest_lag", (double)new->largest_lag);
+    gpur_row_add(row, "queue_lag", (double)new->queue_lag);
+    gpur_row_add(row, "queue_lag_bound", (double)new->queue_lag_bound);
+    gpur_row_add(row, "agents", (double)new->agents);
+    gpur_row_add(row, "predictors", (double)new->predictors);
+    gpur_row_add(row, "trainers", (double)new->trainers);
+    gpur_row_add(row, "env_share", gpur_train_ratio(env, lived));
+    gpur_row_add(row, "wait_share", gpur_train_ratio(wait, lived));
+    gpur_row_add(row, "predict_share", gpur_train_ratio(new->predict_seconds - old->predict_seconds, seconds));
+    gpur_row_add(row, "train_share", gpur_train_ratio(to->train_seconds - from->train_seconds, seconds));
+    gpur_row_add(row, "recent_return", to->recent_return);
+    gpur_row_add(row, "entropy", has_trained ? new->entropy : NAN);
+    gpur_row_add(row, "value_loss", has_trained ? new->value_loss : NAN);
+    gpur_row_add(row, "learning_rate", has_trained ? new->learning_rate : NAN);
+    gpur_row_add(row, "gradient_norm", has_trained ? new->gradient_norm : NAN);
+}
+
+static void show_values(gpur_text *line, const gpur_row *rates, const gpur_train_sample *now)
+{
+    gpur_train_show(line, "steps/s", gpur_row_value(rates, "env_steps_per_second"));
+    gpur_train_show(line, "rollouts/s", gpur_row_value(rates, "rollouts_per_second"));
+    gpur_train_show(line, "return", now->run.recent_return);
+    gpur_train_show(line, "entropy", gpur_row_value(rates, "entropy"));
+    gpur_train_show(line, "lag", gpur_row_value(rates, "mean_lag"));
+    gpur_train_show(line, "agents", (double)now->run.ga3c.agents);
+}
+
+/* Steps a second on System I, "PPS" [Babaeizadeh et al. 2017, table 2]; "" if it has none of this preset. */
+static const char *paper_steps(const char *preset)
+{
+    static const char *const rates[][2] = {{"ga3c", "1,361"},         {"ga3c-large-4", "1,271"},
+                                           {"ga3c-large-3", "1,206"}, {"ga3c-large-2", "874"},
+                                           {"ga3c-large-1", "490"},   {"a3c-cpu", "352"}};
+    for (size_t i = 0; i < sizeof rates / sizeof *rates; i++)
+        if (strcmp(preset, rates[i][0]) == 0)
+            return rates[i][1];
+    return "";
+}
+
+static void add_rate(gpur_text *text, const char *name, double value, const char *unit, const char *paper)
+{
+    gpur_text_add(text, "%-28s", name);
+    gpur_text_add_short(text, value, 12);
+    gpur_text_add(text, "  %-20s%10s\n", unit, paper);
+}
+
+/* The share of trained steps in a few bins of the policy lag. */
+static void add_lags(gpur_text *text, const gpur_ga3c_stats *old, const gpur_ga3c_stats *new)
+{
+    static const int ends[] = {1, 2, 4, 8, 16, 32, GPUR_GA3C_LAGS - 1, GPUR_GA3C_LAGS};
+    const double rows = (double)(new->trained_rows - old->trained_rows);
+    int lag = 0;
+    if (new->trained_rows == old->trained_rows)
+        return;
+    gpur_text_add(text, "policy lag, of trained steps");
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+        const int first = lag;
+        int64_t count = 0;
+        for (; lag < ends[i]; lag++)
+            count += new->lags[lag] - old->lags[lag];
+        gpur_text_add(text, i ? ", %d" : ": %d", first);
+        if (ends[i] == GPUR_GA3C_LAGS)
+            gpur_text_add(text, " or more");
+        else if (lag - first > 1)
+            gpur_text_add(text, "-%d", lag - 1);
+        gpur_text_add(text, " %.3g%%", 100.0 * gpur_train_ratio((double)count, rows));
+    }
+    gpur_text_add(text, "\n");
+    if (new->queue_lag_bound > 0)
+        gpur_text_add(text,
+                      "longest in the training queue: %" PRId64 " updates, of at most %" PRId64 " if agents wait\n",
+                      new->queue_lag, new->queue_lag_bound);
+}
+
+static void add_summary(gpur_text *text, const gpur_train_span *span, const gpur_row *rates)
+{
+    static const struct {
+        const char *name, *column;
+        double scale;
+        const char *unit;
+    } rows[] = {
+        {"predictions", "predictions_per_second", 1, "/s"},
+        {"rollouts trained on (TPS)", "rollouts_per_second", 1, "/s"},
+        {"predictions for each rollout", "predictions_per_rollout", 1, ""},
+        {"train steps", "train_steps_per_second", 1, "/s"},
+        {"requests of a forward pass", "prediction_batch", 1, ""},
+        {"rollouts in training queue", "training_queue", 1, ""},
+        {"agents step", "env_share", 100, "% of agents' time"},
+        {"agents wait, or act alone", "wait_share", 100, "% of agents' time"},
+        {"predictors predict", "predict_share", 100, "% of the time"},
+        {"trainers train", "train_share", 100, "% of the time"},
+        {"mean policy lag", "mean_lag", 1, "updates"},
+    };
+    const gpur_ga3c_stats *const old = &span->from->run.ga3c, *const new = &span->to->run.ga3c;
+    gpur_text_add(text, "%-28s%12s  %-20s%10s\n", "", "this run", "", "the paper");
+    add_rate(text, "environment steps (PPS)", gpur_row_value(rates, "env_steps_per_second"), "/s",
+             paper_steps(span->settings->preset));
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        add_rate(text, rows[i].name, rows[i].scale * gpur_row_value(rates, rows[i].column), rows[i].unit, "");
+    add_rate(
+        text, "rollouts refused, replaced",
+        (double)(new->refused_rollouts - old->refused_rollouts + new->overwritten_rollouts - old->overwritten_rollouts),
+        "", "");
+    add_lags(text, old, new);
+}
+
+#define ACTOR_CRITIC                                                                                                   \
+    .fill = fill, .complete = complete, .describe = describe, .math = math_of, .open = open_all,                       \
+    .add_settings = add_settings, .add_rates = add_rates, .show_values = show_values, .add_summary = add_summary,      \
+    .lacks_eval_length = 1, .lane = "agent"
+const gpur_train_system gpur_train_ga3c = {ACTOR_CRITIC, .has_tuner_file = 1}, gpur_train_a3c = {ACTOR_CRITIC};

@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: MIT */
+/* Texts about options and environments. */
+#include "gpureplay/training.h"
+
+#include "train/system.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* An environment that shows frames as the presets of the papers need them, for their defaults. It is never stepped. */
+static const char *init_frames(const char *options, uint64_t seed, gpur_env_info *info, void **env)
+{
+    static int nothing;
+    (void)options;
+    (void)seed;
+    info->obs = (gpur_space){.dtype = GPUR_UINT8, .shape = {84, 84}, .high = 255.0f};
+    info->action = (gpur_space){.dtype = GPUR_INT32, .num_actions = 18, .high = 17.0f};
+    *env = &nothing;
+    return NULL;
+}
+
+static const char *reset_frames(void *env, void *obs)
+{
+    (void)env;
+    (void)obs;
+    return NULL;
+}
+
+static const char *step_frames(void *env, const void *action, void *obs, gpur_env_result *result)
+{
+    (void)env;
+    (void)action;
+    (void)obs;
+    (void)result;
+    return NULL;
+}
+
+static void close_frames(void *env)
+{
+    (void)env;
+}
+
+static const gpur_env_type frames = {.size = sizeof frames,
+                                     .name = "frames",
+                                     .init = init_frames,
+                                     .reset = reset_frames,
+                                     .step = step_frames,
+                                     .close = close_frames};
+
+/* Two columns, the second of which is wrapped. */
+static void add_entry(gpur_text *text, const char *name, const char *meaning)
+{
+    enum { INDENT = 34, WIDTH = 100 };
+    size_t column = INDENT;
+    gpur_text_add(text, "  %-*s", INDENT - 3, name);
+    for (const char *word = meaning; *word;) {
+        const size_t length = strcspn(word, " ");
+        if (column > INDENT && column + 1 + length > WIDTH) {
+            gpur_text_add(text, "\n%*s", INDENT - 1, "");
+            column = INDENT;
+        }
+        gpur_text_add(text, " %.*s", (int)length, word);
+        column += length + 1;
+        word += length + (word[length] == ' ');
+    }
+    gpur_text_add(text, "\n");
+}
+
+static void add_option(gpur_text *text, const gpur_option *option, const gpur_train_settings *s)
+{
+    gpur_text name = {0};
+    gpur_text_add(&name, "--");
+    for (const char *c = option->name; *c; c++)
+        gpur_text_add(&name, "%c", *c == '_' ? '-' : *c);
+    gpur_text_add(&name, " ");
+    const int has_value =
+        gpur_option_applies(option, s) && strcmp(option->name, "env") != 0 && strcmp(option->name, "env_options") != 0;
+    if (has_value)
+        gpur_option_add_value(option, s, &name);
+    else
+        gpur_text_add(&name, "%s", option->value);
+    if (gpur_text_is_whole(&name))
+        add_entry(text, name.memory, option->meaning);
+    gpur_text_free(&name);
+}
+
+static gpur_status find_defaults(const char *preset, const char *env, const char *env_options, gpur_options *o,
+                                 gpur_train_settings *s)
+{
+    if (env)
+        GPUR_TRY(gpur_options_add(o, "env", env));
+    if (env && env_options)
+        GPUR_TRY(gpur_options_add(o, "env_options", env_options));
+    GPUR_TRY(gpur_options_add(o, "preset", preset));
+    GPUR_TRY(gpur_options_find_system(o, preset));
+    const int is_small = strstr(preset, "-small") != NULL;
+    if (!env && o->system == GPUR_PRESET_APEX_DPG)
+        GPUR_TRY(gpur_env_find("Pendulum", &s->env.type));
+    else if (!env && is_small)
+        GPUR_TRY(gpur_env_find(strstr(preset, "-vectors") ? "CartPole-v1" : "MinAtar/Breakout", &s->env.type));
+    else if (!env)
+        s->env.type = &frames;
+    const gpur_status status = gpur_train_find_settings(o, s);
+    return status == GPUR_INVALID_ARGUMENT && strstr(gpur_last_error(), "--lambda is missing") ? GPUR_OK : status;
+}
+
+static gpur_status add_preset(gpur_text *text, const char *preset, const char *env, const char *env_options)
+{
+    static gpur_train_settings none;
+    gpur_options options = {0};
+    gpur_train_settings settings = none;
+    const gpur_option *option;
+    const gpur_status status = find_defaults(preset, env, env_options, &options, &settings);
+    if (status == GPUR_OK) {
+        gpur_text_add(text,
+                      "usage: gpureplay-train %s --env NAME [options]\n\nThe values are the defaults of this "
+                      "preset. Numbers may be written as 1e6.\n\n",
+                      preset);
+        for (int32_t i = 0; (option = gpur_option_at(options.system, i)); i++)
+            if (strcmp(option->name, "preset") != 0)
+                add_option(text, option, &settings);
+        add_entry(text, "--out FOLDER", "where the files go (runs/ENV-SEED)");
+        add_entry(text, "--resume FOLDER", "go on with the run of this folder, with its options");
+        add_entry(text, "--quiet", "show no progress");
+    }
+    gpur_options_free(&options);
+    return status;
+}
+
+/* What everybody needs. */
+static void add_all(gpur_text *text)
+{
+    const char *name;
+    int32_t system;
+    gpur_text_add(text,
+                  "usage: gpureplay-train PRESET --env NAME [options]      trains\n"
+                  "       gpureplay-train PRESET --help                    the options of a preset, with its defaults\n"
+                  "       gpureplay-train --resume FOLDER                  goes on with a run\n"
+                  "       gpureplay-train --list [--env NAME]              the games, or one, and their options\n"
+                  "       gpureplay-train PRESET --work I --folder FOLDER  is remote actor I of Ape-X\n\nPresets\n");
+    static const char *const systems[] = {"fast DQN, DQN(lambda), Virtual Replay Cache", "Ape-X",
+                                          "Ape-X DPG, for continuous actions", "GA3C", "A3C and A2C"};
+    for (int32_t wanted = 0; wanted <= GPUR_PRESET_A3C; wanted++) {
+        gpur_text names = {0};
+        for (int32_t i = 0; (name = gpur_preset_name(i, &system)); i++)
+            if (system == wanted)
+                gpur_text_add(&names, "%s%s", names.length ? ", " : "", name);
+        if (gpur_text_is_whole(&names) && names.memory)
+            add_entry(text, systems[wanted], names.memory);
+        gpur_text_free(&names);
+    }
+    gpur_text_add(text, "\nOptions that everybody needs\n");
+    static const char *const entries[][2] = {
+        {"--env NAME", "a game of --list, or a plug-in: ./games.so or ./games.so:Corridor"},
+        {"--env-options LIST", "the environment's: a=1,b=2"},
+        {"--preset NAME", "the same as the first word; without it the environment's observations decide"},
+        {"--steps N", "environment steps; 1e6 is a million"},
+        {"--seed N", "of everything random"},
+        {"--device NAME", "auto (a GPU if there is one), cpu, cuda:N"},
+        {"--threads N", "threads that compute on the CPU; 0: as many as there are cores"},
+        {"--eval-episodes N", "episodes of an evaluation"},
+        {"--checkpoint N", "steps between checkpoints; 0: none"},
+        {"--out FOLDER", "where the files go (runs/ENV-SEED)"},
+        {"--quiet", "show no progress"},
+    };
+    for (size_t i = 0; i < sizeof entries / sizeof *entries; i++)
+        add_entry(text, entries[i][0], entries[i][1]);
+    gpur_text_add(text, "\nExamples\n"
+                        "  gpureplay-train --env CartPole-v1\n"
+                        "  gpureplay-train fast-dqn-small --env MinAtar/Breakout --steps 5e5 --seed 2\n"
+                        "  gpureplay-train apex-dpg-small --env Pendulum --actors 2 --steps 20000\n\n"
+                        "Ctrl-C goes on to the next checkpoint, saves it, and says how to resume; once more ends at "
+                        "once.\nExit status: 0 done, 130 interrupted, 2 an error.\n");
+}
+
+static gpur_status give(gpur_text *text, gpur_status status, char *out, int64_t bytes)
+{
+    if (status == GPUR_OK && !gpur_text_is_whole(text))
+        status = gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for a text");
+    if (status == GPUR_OK && out && bytes > 0)
+        snprintf(out, (size_t)bytes, "%s", text->memory);
+    gpur_text_free(text);
+    return status;
+}
+
+gpur_status gpur_training_help(const char *preset, const char *env, const char *env_options, char *out, int64_t bytes)
+{
+    gpur_text text = {0};
+    gpur_status status = GPUR_OK;
+    if (preset)
+        status = add_preset(&text, preset, env, env_options);
+    else
+        add_all(&text);
+    return give(&text, status, out, bytes);
+}
+
+/* Environments. */
+
+static void add_bound(gpur_text *text, float bound)
+{
+    if (isfinite(bound))
+        gpur_text_add(text, "%g", (double)bound);
+    else
+        gpur_text_add(text, "any");
+}
+
+static void add_space(gpur_text *text, const gpur_space *space)
+{
+    if (space->num_actions > 0) {
+        gpur_text_add(text, "%d, discrete\n", (int)space->num_actions);
+        return;
+    }
+    gpur_text_add(text, "%s (", gpur_train_dtype_name(space->dtype));
+    for (int i = 0; i < GPUR_MAX_DIMS && space->shape[i] > 0; i++)
+        gpur_text_add(text, i ? ", %d" : "%d", (int)space->shape[i]);
+    if (space->lows) {
+        gpur_text_add(text, "), each number with bounds of its own\n");
+        return;
+    }
+    gpur_text_add(text, "), from ");
+    add_bound(text, space->low);
+    gpur_text_add(text, " to ");
+    add_bound(text, space->high);
+    gpur_text_add(text, "\n");
+}
+
+gpur_status gpur_training_describe_env(const char *name, const char *env_options, char *out, int64_t bytes)
+{
+    gpur_train_env env = {0};
+    gpur_text text = {0};
+    GPUR_REQUIRE(name, "env is NULL");
+    GPUR_TRY(gpur_train_find_type(name, &env));
+    GPUR_TRY(gpur_train_ask_env(env_options ? env_options : "", &env));
+    gpur_text_add(&text, "%s\n  observation  ", env.name);
+    add_space(&text, &env.info.obs);
+    gpur_text_add(&text, "  actions      ");
+    add_space(&text, &env.info.action);
+    if (env.info.max_steps > 0)
+        gpur_text_add(&text, "  episodes     of at most %" PRId64 " steps\n", env.info.max_steps);
+    gpur_text_add(&text, "  a resumed run %s\n",
+                  env.info.save_bytes > 0 ? "goes on bit for bit"
+                                          : "begins new episodes: this environment cannot save its state");
+    for (const char *line = env.options; line && *line;) {
+        const size_t length = strcspn(line, "\n");
+        gpur_text_add(&text, "  option       %.*s\n", (int)length, line);
+        line += length + (line[length] == '\n');
+    }
+    return give(&text, GPUR_OK, out, bytes);
+}

@@ -1,0 +1,678 @@
+/* SPDX-License-Identifier: MIT */
+/* The table of options, their values, and options.txt in the folder of a run. */
+#include "train/options.h"
+
+#include "gpureplay/training.h"
+#include "train/files.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char file_name[] = "options.txt";
+
+/* The table. */
+
+static int has_stack(const gpur_train_settings *s)
+{
+    return s->replay.layout == GPUR_LAYOUT_FRAMES;
+}
+
+static int has_returns(const gpur_train_settings *s)
+{
+    return s->dqn.returns.cache_size > 0;
+}
+
+static int has_lambda(const gpur_train_settings *s)
+{
+    const int32_t estimator = s->dqn.returns.estimator;
+    return has_returns(s) && (estimator == GPUR_ESTIMATOR_PENG || estimator == GPUR_ESTIMATOR_WATKINS);
+}
+
+static int has_n_step(const gpur_train_settings *s)
+{
+    return has_returns(s) && s->dqn.returns.estimator == GPUR_ESTIMATOR_N_STEP;
+}
+
+static int has_error_bound(const gpur_train_settings *s)
+{
+    const int32_t estimator = s->dqn.returns.estimator;
+    return has_returns(s) &&
+           (estimator == GPUR_ESTIMATOR_PENG_ERROR_BOUND || estimator == GPUR_ESTIMATOR_WATKINS_ERROR_BOUND);
+}
+
+static const char *const maths[] = {"fp32", "tf32", "bf16", "auto", ""};
+static const char *const acts[] = {"latest", NULL, "target", ""};
+static const char *const estimators[] = {
+    "peng", "n-step", "watkins", "peng-median", "watkins-median", "peng-error-bound", "watkins-error-bound", ""};
+static const char *const priorities[] = {"max", "td", ""};
+static const char *const evictions[] = {"oldest", "priority", ""};
+static const char *const activations[] = {"none", "relu", "tanh", ""};
+static const char *const queues[] = {"wait", "refuse", "drop-oldest", ""};
+static const char *const tuners[] = {"none", "paper", "code", ""};
+
+#define AT(member) offsetof(gpur_train_settings, member)
+#define MOST (INT64_MAX / 4)
+
+#define ROW(name_, value_, systems_, kind_, member_, ...)                                                              \
+    {                                                                                                                  \
+        .name = name_, .value = value_, .systems = systems_, .kind = GPUR_OPTION_##kind_, .at = AT(member_),           \
+        .meaning = __VA_ARGS__                                                                                         \
+    }
+
+/* The systems, without the prefix. */
+enum {
+    ALL = GPUR_IN_ALL,
+    FAST_DQN = GPUR_IN_FAST_DQN,
+    APEX = GPUR_IN_APEX,
+    APEX_DQN = GPUR_IN_APEX_DQN,
+    APEX_DPG = GPUR_IN_APEX_DPG,
+    DQN = GPUR_IN_DQN,
+    REPLAY = GPUR_IN_REPLAY,
+    GA3C = GPUR_IN_GA3C,
+    ACTOR_CRITIC = GPUR_IN_ACTOR_CRITIC,
+};
+
+#define MATH_MEANING                                                                                                   \
+    "arithmetic of matrix products and convolutions on a GPU; auto: tf32, or fp32 where a train step is one kernel, "  \
+    "and on the CPU fp32. A run keeps what it began with"
+
+/* The order is that of the file and of the help. */
+static const gpur_option table[] = {
+    ROW("env", "NAME", ALL, TEXT, env_name, "a game of --list, or a plug-in: ./games.so or ./games.so:Corridor"),
+    ROW("env_options", "LIST", ALL, TEXT, env_options, "the environment's: a=1,b=2"),
+    ROW("preset", "NAME", ALL, TEXT, preset, "the system, and its settings"),
+    ROW("device", "NAME", ALL, TEXT, device, "auto (a GPU if there is one), cpu, cuda:N"),
+    ROW("threads", "N", ALL, INT32, threads, "threads that compute on the CPU; 0: as many as there are cores", .low = 0,
+        .high = 1024),
+    ROW("math", "fp32|tf32|bf16|auto", DQN, WORD, dqn.math, MATH_MEANING, .words = maths),
+    ROW("math", "fp32|tf32|bf16|auto", APEX_DPG, WORD, dpg.math, MATH_MEANING, .words = maths),
+    ROW("math", "fp32|tf32|bf16|auto", ACTOR_CRITIC, WORD, actor_critic.math, MATH_MEANING, .words = maths),
+    ROW("deterministic", "0|1", FAST_DQN | ACTOR_CRITIC, SWITCH, deterministic,
+        "1: the same results each time on a GPU, too, by slower kernels; of actor-critics with a2c alone"),
+    ROW("seed", "N", ALL, INT64, seed, "of everything random", .low = 0, .high = INT64_MAX),
+    ROW("steps", "N", FAST_DQN, INT64, steps, "environment steps to take after the random ones", .low = 1,
+        .high = MOST),
+    ROW("steps", "N", APEX, INT64, steps,
+        "environment steps of all actors together; as they come in blocks, a run takes somewhat more", .low = 1,
+        .high = MOST),
+    ROW("steps", "N", ACTOR_CRITIC, INT64, steps, "environment steps of all agents together", .low = 1, .high = MOST),
+    ROW("num_envs", "W", FAST_DQN, INT32, fast_dqn.num_envs, "environments", .low = 1, .high = 4096),
+    ROW("env_threads", "N", FAST_DQN, INT32, fast_dqn.threads,
+        "threads that step environments; 0: one for each environment, at most 64", .low = 0, .high = 4096),
+    ROW("concurrent", "0|1", FAST_DQN, SWITCH, fast_dqn.concurrent, "1: train while the environments step"),
+    ROW("synchronized", "0|1", FAST_DQN, SWITCH, fast_dqn.synchronized,
+        "1: one inference for all environments; needs 2 of them"),
+    ROW("burst", "0|1", FAST_DQN, SWITCH, fast_dqn.burst,
+        "1: the C / F train steps of every C steps are done at their beginning; excludes concurrent 1"),
+    ROW("act", "latest|target", FAST_DQN, WORD, fast_dqn.act,
+        "act by the network that is trained, or by the target network; with concurrent 1 always by the target network, "
+        "if there is one",
+        .words = acts),
+    ROW("whole_episodes", "0|1", FAST_DQN, SWITCH, fast_dqn.whole_episodes,
+        "1: only the steps of finished episodes go to the replay"),
+    ROW("target_period", "C", FAST_DQN, INT64, fast_dqn.target_period,
+        "steps between copies to the target network, or refreshes of the cache of returns", .low = 1, .high = MOST),
+    ROW("target_period", "N", APEX_DQN, INT64, dqn.target_period, "train steps between copies to the target network",
+        .low = 1, .high = MOST),
+    ROW("target_period", "N", APEX_DPG, INT64, dpg.target_period, "train steps between copies to the target networks",
+        .low = 1, .high = MOST),
+    ROW("train_period", "F", FAST_DQN, INT64, fast_dqn.train_period, "steps for each train step", .low = 1,
+        .high = MOST),
+    ROW("prepopulation", "N", FAST_DQN, INT64, fast_dqn.prepopulation, "random steps before the first step", .low = 1,
+        .high = MOST),
+    ROW("prepopulation", "N", APEX, INT64, replay.min_size, "transitions before the first train step", .low = 1,
+        .high = MOST),
+    ROW("eval_period", "N", REPLAY, INT64, all.eval_period, "steps between evaluations; 0: only at the end", .low = 0,
+        .high = MOST),
+    ROW("eval_episodes", "N", ALL, INT64, all.eval_episodes, "episodes of an evaluation; 0: no evaluations", .low = 0,
+        .high = MOST),
+    ROW("capacity", "N", FAST_DQN, INT64, replay.capacity, "transitions in the replay", .low = 2, .high = MOST),
+    ROW("capacity", "N", APEX, INT64, apex.soft_capacity,
+        "transitions to which the replay is trimmed; its ring is 1/16 larger", .low = 2, .high = MOST),
+    ROW("frame_stack", "N", DQN, INT32, replay.frame_stack,
+        "frames of an observation, where the environment shows one image without channels", .low = 1,
+        .high = GPUR_MAX_STACK, .applies = has_stack),
+    ROW("batch", "N", DQN, INT64, dqn.batch_size, "transitions of a train step", .low = 1, .high = MOST),
+    ROW("batch", "N", APEX_DPG, INT64, dpg.batch_size, "transitions of a train step", .low = 1, .high = MOST),
+    ROW("learning_rate", "X", DQN, FLOAT, dqn.optimizer.learning_rate.first, "of the optimizer"),
+    ROW("learning_rate", "X", APEX_DPG, FLOAT, dpg.actor_optimizer.learning_rate.first,
+        "of the optimizers of both networks"),
+    ROW("learning_rate", "X", ACTOR_CRITIC, FLOAT, actor_critic.optimizer.learning_rate.first, "of the optimizer"),
+    ROW("exploration_steps", "N", FAST_DQN, INT64, exploration_steps,
+        "in which epsilon falls to its last value; 0: it has that from step 1 on", .low = 0, .high = MOST),
+    ROW("estimator", "NAME", FAST_DQN, WORD, dqn.returns.estimator,
+        "of the returns of several steps: peng, watkins, n-step, peng-median, watkins-median, peng-error-bound or "
+        "watkins-error-bound",
+        .words = estimators, .applies = has_returns),
+    ROW("lambda", "X", FAST_DQN, FLOAT, dqn.returns.lambda,
+        "of the estimators peng and watkins, 0 to 1; it must be given", .applies = has_lambda),
+    ROW("n_step", "N", FAST_DQN, INT32, dqn.returns.n_step, "of the estimator n-step", .low = 1, .high = INT32_MAX,
+        .applies = has_n_step),
+    ROW("error_bound", "X", FAST_DQN, FLOAT, dqn.returns.error_bound, "of the two estimators with error-bound",
+        .applies = has_error_bound),
+    ROW("checkpoint", "N", FAST_DQN, INT64, checkpoint, "steps between checkpoints, a multiple of C; 0: none", .low = 0,
+        .high = MOST),
+    ROW("checkpoint", "N", APEX | ACTOR_CRITIC, INT64, checkpoint, "steps between checkpoints; 0: none", .low = 0,
+        .high = MOST),
+    ROW("actors", "N", APEX, INT32, apex.actors,
+        "how many actors this program starts, each with an environment and an epsilon of its own. With a folder it may "
+        "be "
+        "0. With --work: how many remote actors there are in all",
+        .low = 0, .high = GPUR_APEX_MAX_ACTORS),
+    ROW("processes", "0|1", APEX, SWITCH, processes, "1: each actor is a process; 0: a thread"),
+    ROW("samples_per_insert", "X", APEX, DOUBLE, apex.samples_per_insert,
+        "transitions learned for each one received: the side that is ahead waits; 0: nobody waits"),
+    ROW("initial_priorities", "td|max", APEX, WORD, apex.initial_priorities,
+        "of new transitions: the actors' TD errors, or the largest priority", .words = priorities),
+    ROW("prioritized", "0|1", APEX, SWITCH, prioritized, "0: the learner draws uniformly"),
+    ROW("replicate", "K", APEX, INT32, apex.replicate,
+        "how often each transition is stored, as if there were K times as many actors", .low = 1, .high = 64),
+    ROW("epsilons", "LIST", APEX_DQN, TEXT, epsilons_text,
+        "a,b,...: actor i acts with that of place i mod their number, instead of with 0.4^(1 + 7 i / (N - 1))"),
+    ROW("sigma", "X", APEX_DPG, FLOAT, apex.sigma,
+        "standard deviation of the actors' noise, where actions are -1 to 1"),
+    ROW("eviction", "oldest|priority", APEX_DPG, WORD, replay.eviction,
+        "which transitions leave when there are too many: the oldest, or those drawn by priority^-0.4",
+        .words = evictions),
+    ROW("second_activation", "none|tanh|relu", APEX_DPG, WORD, dpg.actor.trunk[1].activation,
+        "the activation of the second layers of both networks; the paper names none", .words = activations),
+    ROW("compression", "LEVEL", APEX, INT32, apex.compression, "of blocks by Zstandard, 1 to 19; 0: none", .low = 0,
+        .high = 19),
+    ROW("pull_period", "N", APEX, INT64, apex.pull_period, "steps of an actor between two looks for newer weights",
+        .low = 1, .high = MOST),
+    ROW("folder", "FOLDER", APEX, TEXT, apex.folder, "the learner also takes what remote actors leave in this folder"),
+    ROW("agents", "N", ACTOR_CRITIC, INT32, ga3c.agents, "agents, each with an environment of its own", .low = 1,
+        .high = GPUR_GA3C_MAX_AGENTS),
+    ROW("predictors", "N", GA3C, INT32, ga3c.predictors, "threads that predict for agents", .low = 1,
+        .high = GPUR_GA3C_MAX_PREDICTORS),
+    ROW("trainers", "N", GA3C, INT32, ga3c.trainers, "threads that train on rollouts", .low = 1,
+        .high = GPUR_GA3C_MAX_TRAINERS),
+    ROW("t_max", "N", ACTOR_CRITIC, INT32, ga3c.t_max, "steps of a rollout", .low = 1, .high = GPUR_GA3C_MAX_ROLLOUT),
+    ROW("min_train_batch", "N", GA3C, INT32, ga3c.min_train_batch,
+        "a train step has rollouts of more than N steps together; 0: one rollout", .low = 0,
+        .high = GPUR_MAX_ACTOR_CRITIC_BATCH - GPUR_GA3C_MAX_ROLLOUT),
+    ROW("queue_room", "N", GA3C, INT32, ga3c.queue_room, "rollouts that the training queue holds", .low = 1,
+        .high = 65536),
+    ROW("when_full", "wait|refuse|drop-oldest", GA3C, WORD, ga3c.when_full,
+        "when that queue is full, agents wait, or the new rollout is lost, or the oldest", .words = queues),
+    ROW("tuner", "none|paper|code", GA3C, WORD, ga3c.tuner,
+        "changes the numbers of agents, predictors and trainers at random, and keeps what trains on more rollouts a "
+        "second: one of the three at a time, or as the authors' code all",
+        .words = tuners),
+    ROW("tuner_period", "X", GA3C, DOUBLE, ga3c.tuner_period, "seconds of a measurement of it"),
+    ROW("entropy", "X", ACTOR_CRITIC, FLOAT, actor_critic.entropy.first, "weight of the entropy in the loss"),
+};
+enum { ROWS = sizeof table / sizeof *table };
+
+const gpur_option *gpur_option_at(int32_t system, int32_t i)
+{
+    for (int32_t row = 0; row < ROWS; row++)
+        if (table[row].systems & 1 << system && i-- == 0)
+            return &table[row];
+    return NULL;
+}
+
+const gpur_option *gpur_option_find(const char *name, int32_t system)
+{
+    const gpur_option *option;
+    for (int32_t i = 0; (option = gpur_option_at(system, i)); i++)
+        if (strcmp(option->name, name) == 0)
+            return option;
+    return NULL;
+}
+
+/* A row of any system: the first that has it. */
+static const gpur_option *find_any(const char *name)
+{
+    for (int32_t row = 0; row < ROWS; row++)
+        if (strcmp(table[row].name, name) == 0)
+            return &table[row];
+    return NULL;
+}
+
+const char *gpur_training_option_value(const char *name)
+{
+    const gpur_option *const option = name ? find_any(name) : NULL;
+    return option ? option->value : NULL;
+}
+
+/* Errors in the words of the door. */
+
+/* Adds an option's name as the door writes it. "lambda" is a word of Python. */
+static void add_label(const gpur_options *o, const char *name, size_t length, gpur_text *text)
+{
+    if (o->style == GPUR_STYLE_KEYWORDS) {
+        gpur_text_add(text, "%.*s%s", (int)length, name, strncmp(name, "lambda}", 7) == 0 ? "_" : "");
+        return;
+    }
+    gpur_text_add(text, "--");
+    for (size_t i = 0; i < length; i++)
+        gpur_text_add(text, "%c", name[i] == '_' ? '-' : name[i]);
+}
+
+/* Whether it is an option, or a member of gpur_training_config that doors write like one. */
+static int is_name(const char *name)
+{
+    static const char *const others[] = {"out", "resume", "refill"};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (strcmp(others[i], name) == 0)
+            return 1;
+    return find_any(name) != NULL;
+}
+
+gpur_status gpur_options_refuse(const gpur_options *o, const char *format, ...)
+{
+    gpur_text text = {0};
+    va_list arguments;
+    char message[2048];
+    va_start(arguments, format);
+    vsnprintf(message, sizeof message, format, arguments);
+    va_end(arguments);
+    for (const char *at = message; *at;) {
+        const size_t length = strcspn(at + 1, "}");
+        char name[64] = "";
+        if (*at == '{' && length < sizeof name)
+            memcpy(name, at + 1, length);
+        if (*name && is_name(name)) {
+            add_label(o, at + 1, length, &text);
+            at += length + 2;
+        } else {
+            gpur_text_add(&text, "%c", *at++);
+        }
+    }
+    const gpur_status status =
+        gpur_fail(GPUR_INVALID_ARGUMENT, "%s", gpur_text_is_whole(&text) ? text.memory : message);
+    gpur_text_free(&text);
+    return status;
+}
+
+/* Values. */
+
+void gpur_options_free(gpur_options *o)
+{
+    for (int32_t i = 0; i < o->count; i++) {
+        free(o->given[i].name);
+        free(o->given[i].value);
+    }
+    *o = (gpur_options){0};
+}
+
+static gpur_given *find_given(const gpur_options *o, const char *name)
+{
+    for (int32_t i = 0; i < o->count; i++)
+        if (strcmp(o->given[i].name, name) == 0)
+            return (gpur_given *)&o->given[i];
+    return NULL;
+}
+
+const char *gpur_options_value(const gpur_options *o, const char *name)
+{
+    const gpur_given *const given = find_given(o, name);
+    return given ? given->value : NULL;
+}
+
+static gpur_status add(gpur_options *o, const char *name, const char *value, int is_stored)
+{
+    gpur_given *const given = &o->given[o->count];
+    GPUR_REQUIRE(o->count < GPUR_MAX_OPTIONS, "there are more than %d options", GPUR_MAX_OPTIONS);
+    *given = (gpur_given){strdup(name), strdup(value), is_stored};
+    o->count++;
+    if (!given->name || !given->value)
+        return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for the value of %s", name);
+    return GPUR_OK;
+}
+
+gpur_status gpur_options_add(gpur_options *o, const char *name, const char *value)
+{
+    if (!find_any(name))
+        return gpur_options_refuse(o, "%s%s is not an option; --help lists them",
+                                   o->style == GPUR_STYLE_PROGRAM ? "--" : "", name);
+    if (find_given(o, name))
+        return gpur_options_refuse(o, "{%s} is given twice", name);
+    return add(o, name, value, 0);
+}
+
+/* A whole number, also as 1e6. Returns 0 if it is none. */
+static int read_integer(const char *text, int64_t *number)
+{
+    char *end;
+    errno = 0;
+    const long long whole = strtoll(text, &end, 10);
+    *number = whole;
+    if (*text && !*end)
+        return errno == 0;
+    const double real = strtod(text, &end);
+    *number = (int64_t)(fabs(real) < 9e15 ? real : 0.0);
+    return *text && !*end && fabs(real) < 9e15 && real == floor(real);
+}
+
+static gpur_status put_integer(const gpur_options *o, const gpur_option *option, const char *value, int64_t low,
+                               int64_t high, int64_t *number)
+{
+    if (!read_integer(value, number) || *number < low || *number > high)
+        return gpur_options_refuse(o, "{%s} is \"%s\"; it must be a whole number of %" PRId64 " to %" PRId64,
+                                   option->name, value, low, high);
+    return GPUR_OK;
+}
+
+static gpur_status put_number(const gpur_options *o, const gpur_option *option, const char *value, double *number)
+{
+    char *end;
+    *number = strtod(value, &end);
+    if (!*value || *end || !isfinite(*number) || *number < 0.0)
+        return gpur_options_refuse(o, "{%s} is \"%s\"; it must be a number of 0 or more", option->name, value);
+    return GPUR_OK;
+}
+
+static gpur_status put_word(const gpur_options *o, const gpur_option *option, const char *value, int32_t *setting)
+{
+    gpur_text wanted = {0};
+    for (int32_t i = 0; !option->words[i] || *option->words[i]; i++) {
+        const char *const word = option->words[i];
+        if (word && strcmp(word, value) == 0) {
+            *setting = i;
+            gpur_text_free(&wanted);
+            return GPUR_OK;
+        }
+        if (word)
+            gpur_text_add(&wanted, "%s%s",
+                          !wanted.length                                   ? ""
+                          : option->words[i + 1] && !*option->words[i + 1] ? " or "
+                                                                           : ", ",
+                          word);
+    }
+    const gpur_status status = gpur_options_refuse(o, "{%s} is \"%s\"; it must be %s", option->name, value,
+                                                   gpur_text_is_whole(&wanted) ? wanted.memory : option->value);
+    gpur_text_free(&wanted);
+    return status;
+}
+
+static gpur_status put(const gpur_options *o, const gpur_option *option, const char *value, gpur_train_settings *s)
+{
+    void *const at = (char *)s + option->at;
+    int64_t whole;
+    double number;
+    switch (option->kind) {
+    case GPUR_OPTION_TEXT:
+        if (!*value && option->at != AT(env_options))
+            return gpur_options_refuse(o, "{%s} is empty; it must be %s", option->name, option->meaning);
+        if (strchr(value, '\n'))
+            return gpur_options_refuse(o, "{%s} has a line break in it; it must be one line", option->name);
+        *(const char **)at = value;
+        return GPUR_OK;
+    case GPUR_OPTION_INT64:
+        return put_integer(o, option, value, option->low, option->high, at);
+    case GPUR_OPTION_INT32:
+    case GPUR_OPTION_SWITCH:
+        GPUR_TRY(
+            put_integer(o, option, value, option->low, option->kind == GPUR_OPTION_SWITCH ? 1 : option->high, &whole));
+        *(int32_t *)at = (int32_t)whole;
+        return GPUR_OK;
+    case GPUR_OPTION_WORD:
+        return put_word(o, option, value, at);
+    default:
+        GPUR_TRY(put_number(o, option, value, &number));
+        if (option->kind == GPUR_OPTION_FLOAT)
+            *(float *)at = (float)number;
+        else
+            *(double *)at = number;
+        return GPUR_OK;
+    }
+}
+
+void gpur_option_add_value(const gpur_option *option, const gpur_train_settings *s, gpur_text *text)
+{
+    const void *const at = (const char *)s + option->at;
+    switch (option->kind) {
+    case GPUR_OPTION_TEXT:
+        gpur_text_add(text, "%s", *(const char *const *)at);
+        return;
+    case GPUR_OPTION_INT64:
+        gpur_text_add(text, "%" PRId64, *(const int64_t *)at);
+        return;
+    case GPUR_OPTION_INT32:
+    case GPUR_OPTION_SWITCH:
+        gpur_text_add(text, "%" PRId32, *(const int32_t *)at);
+        return;
+    case GPUR_OPTION_WORD:
+        gpur_text_add(text, "%s", option->words[*(const int32_t *)at]);
+        return;
+    case GPUR_OPTION_FLOAT:
+        gpur_text_add_float(text, *(const float *)at, "0");
+        return;
+    default:
+        gpur_text_add_exactly(text, *(const double *)at, "0");
+    }
+}
+
+int gpur_option_applies(const gpur_option *option, const gpur_train_settings *s)
+{
+    if (option->kind == GPUR_OPTION_TEXT && !*(const char *const *)(const void *)((const char *)s + option->at))
+        return 0;
+    return !option->applies || option->applies(s);
+}
+
+/* The preset. */
+
+gpur_status gpur_options_find_system(gpur_options *o, const char *preset)
+{
+    const char *name;
+    gpur_text names = {0};
+    for (int32_t i = 0; (name = gpur_preset_name(i, &o->system)); i++) {
+        if (strcmp(preset, name) == 0) {
+            gpur_text_free(&names);
+            return GPUR_OK;
+        }
+        gpur_text_add(&names, "%s%s", i == 0 ? "" : !gpur_preset_name(i + 1, NULL) ? " or " : ", ", name);
+    }
+    const gpur_status status = gpur_options_refuse(o, "{preset} is %s; it must be %s", preset,
+                                                   gpur_text_is_whole(&names) ? names.memory : "that of a system");
+    gpur_text_free(&names);
+    return status;
+}
+
+/* The presets of the systems that have an option. */
+static const char *presets_with(const char *name)
+{
+    static const struct {
+        int32_t systems;
+        const char *presets;
+    } known[] = {
+        {GPUR_IN_FAST_DQN, "fast-dqn, dqn-lambda or vrc"},
+        {GPUR_IN_APEX, "Ape-X: apex-dqn, apex-dpg, or one of them with -small"},
+        {GPUR_IN_APEX_DQN, "Ape-X: apex-dqn or apex-dqn-small"},
+        {GPUR_IN_APEX_DPG, "Ape-X: apex-dpg or apex-dpg-small"},
+        {GPUR_IN_DQN, "fast-dqn, dqn-lambda, vrc or apex-dqn"},
+        {GPUR_IN_REPLAY, "fast-dqn, dqn-lambda, vrc or Ape-X"},
+        {GPUR_IN_GA3C, "GA3C: ga3c, ga3c-small or ga3c-large-4 to -1"},
+        {GPUR_IN_ACTOR_CRITIC, "GA3C, A3C or A2C"},
+        {GPUR_IN_FAST_DQN | GPUR_IN_ACTOR_CRITIC, "fast-dqn, dqn-lambda, vrc, GA3C, A3C or A2C"},
+    };
+    int32_t systems = 0;
+    for (int32_t row = 0; row < ROWS; row++)
+        if (strcmp(table[row].name, name) == 0)
+            systems |= table[row].systems;
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (known[i].systems == systems)
+            return known[i].presets;
+    return "another system";
+}
+
+gpur_status gpur_options_check_system(const gpur_options *o, const char *preset)
+{
+    for (int32_t i = 0; i < o->count; i++)
+        if (!gpur_option_find(o->given[i].name, o->system))
+            return gpur_options_refuse(o,
+                                       "{%s} is %s and {preset} is %s, which does not have it; leave the option out, "
+                                       "or take a preset of %s",
+                                       o->given[i].name, o->given[i].value, preset, presets_with(o->given[i].name));
+    return GPUR_OK;
+}
+
+static int is_game(const char *name)
+{
+    int32_t i = 0;
+    while (gpur_env_name(i) && strcmp(gpur_env_name(i), name) != 0)
+        i++;
+    return gpur_env_name(i) != NULL;
+}
+
+static gpur_status replace(gpur_given *given, const gpur_text *value)
+{
+    char *const copy = gpur_text_is_whole(value) ? strdup(value->memory) : NULL;
+    if (!copy)
+        return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for the value of %s", given->name);
+    free(given->value);
+    given->value = copy;
+    return GPUR_OK;
+}
+
+/* A plug-in's file gets its absolute path, so that the run can be resumed from any folder. One without a slash is
+ * searched for where dlopen searches, and stays as it is. The colon is where gpur_env_find takes it to be. */
+static gpur_status make_env_absolute(gpur_given *env)
+{
+    char file[GPUR_MAX_PATH], absolute[PATH_MAX];
+    if (!env || is_game(env->value))
+        return GPUR_OK;
+    const char *const suffix = strstr(env->value, ".so"), *const colon = strchr(suffix ? suffix : env->value, ':');
+    const size_t length = colon ? (size_t)(colon - env->value) : strlen(env->value);
+    GPUR_TRY(gpur_path_make(file, "%.*s", (int)length, env->value));
+    if (!strchr(file, '/') || !realpath(file, absolute))
+        return GPUR_OK;
+    gpur_text text = {0};
+    gpur_text_add(&text, "%s%s", absolute, env->value + length);
+    const gpur_status status = replace(env, &text);
+    gpur_text_free(&text);
+    return status;
+}
+
+/* So does the folder of remote actors. */
+static gpur_status make_folder_absolute(gpur_given *folder)
+{
+    char here[PATH_MAX];
+    if (!folder || *folder->value == '/')
+        return GPUR_OK;
+    if (!getcwd(here, sizeof here))
+        return gpur_fail(GPUR_FILE_ERROR, "the folder that \"%s\" is relative to is not known: %s", folder->value,
+                         strerror(errno));
+    gpur_text text = {0};
+    gpur_text_add(&text, "%s/%s", here, folder->value);
+    const gpur_status status = replace(folder, &text);
+    gpur_text_free(&text);
+    return status;
+}
+
+gpur_status gpur_options_begin(gpur_options *o, gpur_train_settings *s)
+{
+    GPUR_TRY(make_env_absolute(find_given(o, "env")));
+    GPUR_TRY(make_folder_absolute(find_given(o, "folder")));
+    s->env_options = "";
+    s->device = "auto";
+    s->seed = 1;
+    for (int32_t i = 0; i < o->count; i++) {
+        const gpur_option *const option = find_any(o->given[i].name);
+        if (option->systems == GPUR_IN_ALL && option->at < AT(steps))
+            GPUR_TRY(put(o, option, o->given[i].value, s));
+    }
+    return s->preset ? gpur_options_find_system(o, s->preset) : GPUR_OK;
+}
+
+gpur_status gpur_options_put(const gpur_options *o, gpur_train_settings *s)
+{
+    for (int32_t i = 0; i < o->count; i++)
+        GPUR_TRY(put(o, gpur_option_find(o->given[i].name, o->system), o->given[i].value, s));
+    return GPUR_OK;
+}
+
+/* The file. */
+
+static int are_equal(const gpur_option *option, const char *a, const char *b)
+{
+    int64_t m, n;
+    if (option->kind == GPUR_OPTION_TEXT || option->kind == GPUR_OPTION_WORD)
+        return strcmp(a, b) == 0;
+    if (option->kind == GPUR_OPTION_FLOAT || option->kind == GPUR_OPTION_DOUBLE)
+        return strtod(a, NULL) == strtod(b, NULL);
+    return read_integer(a, &m) && read_integer(b, &n) && m == n;
+}
+
+/* Takes one line "--name value". */
+static gpur_status take_line(gpur_options *o, const char *path, const char *line)
+{
+    char name[64] = "";
+    const char *const space = strchr(line, ' ');
+    const size_t length = space ? (size_t)(space - line) : 0;
+    if (strncmp(line, "--", 2) == 0 && length > 2 && length < sizeof name)
+        memcpy(name, line + 2, length - 2);
+    for (char *c = name; *c; c++)
+        *c = *c == '-' ? '_' : *c;
+    const gpur_option *const option = find_any(name);
+    if (!option)
+        return gpur_fail(GPUR_FILE_ERROR,
+                         "%s has the line \"%s\"; its lines must be options of a run with their values", path, line);
+    const gpur_given *const given = find_given(o, name);
+    const int is_equal = given && are_equal(option, given->value, space + 1);
+    if (strcmp(name, "steps") == 0)
+        o->stored_steps = strtoll(space + 1, NULL, 10);
+    if (!given)
+        return add(o, name, space + 1, 1);
+    if (strcmp(name, "env") == 0)
+        o->has_other_env = !is_equal;
+    else if (strcmp(name, "steps") != 0 && !is_equal)
+        return gpur_options_refuse(o,
+                                   "{%s} is %s, and the run that is to be resumed has %s; leave the option out, or "
+                                   "begin another run",
+                                   name, given->value, space + 1);
+    return GPUR_OK;
+}
+
+/* A file that was written before there was `math` is of a run that computed in float32. */
+static gpur_status take_lines(gpur_options *o, const char *path, char *lines)
+{
+    char *rest = lines;
+    int has_math = 0;
+    for (char *line = strsep(&rest, "\n"); line; line = strsep(&rest, "\n")) {
+        if (*line)
+            GPUR_TRY(take_line(o, path, line));
+        has_math |= strncmp(line, "--math ", strlen("--math ")) == 0;
+    }
+    return has_math ? GPUR_OK : take_line(o, path, "--math fp32");
+}
+
+gpur_status gpur_options_resume(gpur_options *o, const char *folder)
+{
+    char path[GPUR_MAX_PATH];
+    gpur_text lines = {0};
+    o->folder = folder;
+    GPUR_TRY(gpur_path_make(path, "%s/%s", folder, file_name));
+    gpur_status status = gpur_text_file_read(path, &lines);
+    if (status == GPUR_OK)
+        status = take_lines(o, path, lines.memory);
+    gpur_text_free(&lines);
+    return status;
+}
+
+gpur_status gpur_options_write(const gpur_options *o, const gpur_train_settings *s, const char *folder)
+{
+    gpur_options file = {.style = GPUR_STYLE_PROGRAM};
+    gpur_text lines = {0};
+    const gpur_option *option;
+    for (int32_t i = 0; (option = gpur_option_at(o->system, i)); i++) {
+        if (!gpur_option_applies(option, s))
+            continue;
+        add_label(&file, option->name, strlen(option->name), &lines);
+        gpur_text_add(&lines, " ");
+        gpur_option_add_value(option, s, &lines);
+        gpur_text_add(&lines, "\n");
+    }
+    const gpur_status status = gpur_text_file_write(folder, file_name, &lines);
+    gpur_text_free(&lines);
+    return status;
+}

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: MIT */
+/* The settings of a training, from its environment and its options. */
+#include "train/settings.h"
+
+#include "train/config_document.h"
+#include "train/system.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+int gpur_can_save_files(void)
+{
+    return strstr(gpur_build_info(), "files: none") == NULL;
+}
+
+const char *gpur_train_dtype_name(int32_t dtype)
+{
+    static const char *const names[] = {"unknown", "float32", "float16", "uint8", "int32", "int64", "bool"};
+    return dtype >= GPUR_FLOAT32 && dtype <= GPUR_BOOL ? names[dtype] : names[0];
+}
+
+static gpur_status find_type(const char *name, gpur_train_env *env)
+{
+    const gpur_status status = gpur_env_find(name, &env->type);
+    if (status == GPUR_OK || gpur_vector_env_find(name, &env->vector) == GPUR_OK)
+        return GPUR_OK;
+    /* It may have types that step one at a time, and then the message is about them. */
+    return status == GPUR_UNAVAILABLE ? GPUR_INVALID_ARGUMENT : gpur_env_find(name, &env->type);
+}
+
+gpur_status gpur_train_find_type(const char *name, gpur_train_env *env)
+{
+    if (!env->type && !env->vector)
+        GPUR_TRY(find_type(name, env));
+    env->name = env->vector ? env->vector->name : env->type->name;
+    env->options = env->vector ? env->vector->options : env->type->options;
+    return GPUR_OK;
+}
+
+gpur_status gpur_train_ask_env(const char *env_options, gpur_train_env *env)
+{
+    env->info = (gpur_env_info){.size = sizeof env->info};
+    return env->type ? gpur_env_get_info(env->type, env_options, &env->info)
+                     : gpur_vector_env_get_info(env->vector, env_options, &env->info);
+}
+
+/* The presets' networks are made for images of at most 84 x 84: one that is larger has to be asked for. */
+static gpur_status choose_preset(const gpur_options *o, gpur_train_settings *s)
+{
+    const gpur_space *const obs = &s->env.info.obs;
+    const int dims = !obs->shape[0] ? 0 : !obs->shape[1] ? 1 : !obs->shape[2] ? 2 : 3;
+    const int is_chw = dims == 3 && gpur_image_layout(obs->shape[0], obs->shape[1], obs->shape[2]) == GPUR_CHW;
+    const int64_t height = obs->shape[is_chw], width = obs->shape[is_chw + 1];
+    const int is_frame = obs->dtype == GPUR_UINT8 && dims == 2 && height == 84 && width == 84;
+    if (dims == 3 && obs->shape[3] && s->env.info.action.num_actions > 0)
+        return gpur_options_refuse(o,
+                                   "%s shows observations of more than three axes, (%d, %d, %d, %d ...); images have "
+                                   "two or three, and other observations one: the environment must put a stack of "
+                                   "images into one with more channels",
+                                   s->env.name, (int)obs->shape[0], (int)obs->shape[1], (int)obs->shape[2],
+                                   (int)obs->shape[3]);
+    if (s->preset)
+        return GPUR_OK;
+    if (height * width > (int64_t)84 * 84)
+        return gpur_options_refuse(o,
+                                   "%s shows images of %d x %d and {preset} is missing; without it they must be at "
+                                   "most 84 x 84. A game of Atari has such frames in the plug-in of docs/atari.md: "
+                                   "{env} build/atari/atari.so:Pong",
+                                   s->env.name, (int)height, (int)width);
+    if (s->env.info.action.num_actions == 0)
+        return gpur_options_refuse(o,
+                                   "%s has continuous actions and {preset} is missing; it must be apex-dpg or "
+                                   "apex-dpg-small",
+                                   s->env.name);
+    s->preset = is_frame ? "fast-dqn" : dims < 2 ? "fast-dqn-small-vectors" : "fast-dqn-small";
+    return GPUR_OK;
+}
+
+gpur_status gpur_train_find_settings(gpur_options *o, gpur_train_settings *s)
+{
+    GPUR_TRY(gpur_options_begin(o, s));
+    if (!s->env_name && !s->env.type && !s->env.vector)
+        return gpur_options_refuse(o, "{env} is missing; it must be a game of --list or a plug-in's file");
+    GPUR_TRY(gpur_train_find_type(s->env_name, &s->env));
+    if (o->has_other_env)
+        GPUR_TRY(gpur_config_document_check_env(o, o->folder, s->env.name));
+    GPUR_TRY(gpur_train_ask_env(s->env_options, &s->env));
+    GPUR_TRY(choose_preset(o, s));
+    GPUR_TRY(gpur_options_find_system(o, s->preset));
+    GPUR_TRY(gpur_options_check_system(o, s->preset));
+    GPUR_TRY(gpur_run_config_init(&s->all, sizeof s->all));
+    s->all.type = s->env.type;
+    s->all.vector = s->env.vector;
+    s->all.env_options = s->env_options;
+    s->all.seed = (uint64_t)s->seed;
+    GPUR_TRY(gpur_replay_config_init(&s->replay, sizeof s->replay));
+    GPUR_TRY(gpur_dqn_config_init(&s->dqn, sizeof s->dqn));
+    GPUR_TRY(gpur_dpg_config_init(&s->dpg, sizeof s->dpg));
+    const gpur_train_system *const system = gpur_train_system_of(o->system);
+    GPUR_TRY(system->fill(o, s));
+    GPUR_TRY(gpur_options_put(o, s));
+    return system->complete(o, s);
+}

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: MIT */
+/* What a training is made of: its environment, and the configs of its device, replay, learner and run. Options
+ * (options.h) set members of it. */
+#pragma once
+
+#include "base/status.h"
+#include "gpureplay.h"
+#include "gpureplay/run.h"
+
+/* `type` steps one environment, `vector` all at once. One of them may be NULL. */
+typedef struct gpur_train_env {
+    const gpur_env_type *type;
+    const gpur_vector_env_type *vector;
+    const char *name, *options; /* of the type */
+    gpur_env_info info;
+} gpur_train_env;
+
+typedef struct gpur_options gpur_options; /* options.h */
+
+typedef struct gpur_train_settings {
+    const char *env_name, *env_options, *preset, *device; /* texts are memory of the options */
+    int32_t threads, deterministic;                       /* of the device */
+    int64_t seed;
+    int64_t steps;      /* environment steps */
+    int64_t checkpoint; /* environment steps between checkpoints; 0: there are none */
+
+    gpur_train_env env;
+    gpur_run_config all;
+    gpur_field fields[GPUR_APEX_FIELDS]; /* of the replay, which points to them */
+    gpur_replay_config replay;
+    gpur_dqn_config dqn;
+    gpur_dpg_config dpg; /* Ape-X DPG has it in the place of `dqn` */
+    gpur_actor_critic_config actor_critic;
+    gpur_fast_dqn_config fast_dqn;
+    gpur_apex_config apex;
+    gpur_ga3c_config ga3c;
+
+    int64_t exploration_steps; /* in which epsilon falls */
+    int32_t prioritized;       /* 0: an Ape-X learner draws uniformly */
+    int32_t processes;         /* 1: the actors of Ape-X are processes */
+    const char *epsilons_text;
+    float epsilons[GPUR_APEX_MAX_ACTORS]; /* those that `apex` points to */
+} gpur_train_settings;
+
+/* Whether this build of the library can save to files. */
+int gpur_can_save_files(void);
+
+/* "float32" of GPUR_FLOAT32. */
+const char *gpur_train_dtype_name(int32_t dtype);
+
+/* Finds an environment by its name, unless its type is set. A plug-in that has a type of each kind gives the one that steps one at a time. */
+gpur_status gpur_train_find_type(const char *name, gpur_train_env *env);
+
+/* Fills in what it shows and takes. */
+gpur_status gpur_train_ask_env(const char *env_options, gpur_train_env *env);
+
+/* Finds the environment and the system, and sets all settings. */
+gpur_status gpur_train_find_settings(gpur_options *options, gpur_train_settings *settings);

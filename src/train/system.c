@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: MIT */
+/* The table of systems, and what several of them have in common. */
+#include "train/system.h"
+
+#include "base/numbers.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+const gpur_train_system *gpur_train_system_of(int32_t system)
+{
+    static const gpur_train_system *const systems[] = {
+        [GPUR_PRESET_FAST_DQN] = &gpur_train_fast_dqn, [GPUR_PRESET_APEX_DQN] = &gpur_train_apex_dqn,
+        [GPUR_PRESET_APEX_DPG] = &gpur_train_apex_dpg, [GPUR_PRESET_GA3C] = &gpur_train_ga3c,
+        [GPUR_PRESET_A3C] = &gpur_train_a3c,
+    };
+    return systems[system];
+}
+
+int gpur_train_is_small(const gpur_train_settings *s)
+{
+    return strstr(s->preset, "-small") != NULL;
+}
+
+double gpur_train_ratio(double a, double b)
+{
+    return b > 0.0 ? a / b : NAN;
+}
+
+double gpur_row_value(const gpur_row *row, const char *name)
+{
+    for (int32_t i = 0; i < row->count; i++)
+        if (strcmp(row->names[i], name) == 0)
+            return row->values[i];
+    return NAN;
+}
+
+void gpur_train_show(gpur_text *line, const char *name, double value)
+{
+    if (isfinite(value))
+        gpur_text_add(line, "  %s %.4g", name, value);
+}
+
+void gpur_train_add_learning(gpur_row *row, const gpur_train_span *span)
+{
+    const gpur_learner_stats *const learner = &span->to->learner;
+    const int has_trained = learner->steps > span->from->learner.steps;
+    gpur_row_add(row, "learning_rate", has_trained ? (double)learner->learning_rate : NAN);
+    gpur_row_add(row, "loss", has_trained ? (double)learner->mean_loss : NAN);
+    gpur_row_add(row, "mean_q", has_trained ? (double)learner->mean_q : NAN);
+    gpur_row_add(row, "gradient_norm", has_trained ? (double)learner->gradient_norm : NAN);
+}
+
+/* By default the replay's largest batch has 4,096 transitions. */
+gpur_status gpur_train_use_batch(const gpur_options *o, int64_t capacity, int64_t batch_size,
+                                 gpur_replay_config *replay)
+{
+    if (capacity / 2 < batch_size)
+        return gpur_options_refuse(o,
+                                   "{capacity} is %" PRId64 " and {batch} is %" PRId64 "; the first must be at least "
+                                   "twice the second",
+                                   capacity, batch_size);
+    if (batch_size > 4096)
+        replay->max_batch = batch_size;
+    return GPUR_OK;
+}
+
+gpur_status gpur_train_use_frame_stack(const gpur_options *o, gpur_train_settings *s)
+{
+    const char *const given = gpur_options_value(o, "frame_stack");
+    if (s->replay.layout != GPUR_LAYOUT_FRAMES)
+        return !given ? GPUR_OK
+                      : gpur_options_refuse(o,
+                                            "{frame_stack} is %s, and %s does not show one image without channels; "
+                                            "leave the option out",
+                                            given, s->env.name);
+    for (int32_t i = 0; i < s->replay.field_count; i++)
+        if (strcmp(s->fields[i].name, "obs") == 0 || strcmp(s->fields[i].name, "next_obs") == 0)
+            s->fields[i].shape[0] = s->replay.frame_stack;
+    return GPUR_OK;
+}
+
+void gpur_train_use_evaluations(const gpur_options *o, int64_t granule, gpur_train_settings *s)
+{
+    if (!gpur_options_value(o, "eval_period"))
+        s->all.eval_period = s->all.eval_episodes > 0 ? gpur_round_up(s->all.eval_period, granule) : 0;
+}
+
+gpur_status gpur_train_use_checkpoint(const gpur_options *o, int64_t granule, gpur_train_settings *s)
+{
+    if (!gpur_options_value(o, "checkpoint"))
+        s->checkpoint = gpur_can_save_files() ? gpur_round_up(gpur_train_is_small(s) ? 50000 : 1000000, granule) : 0;
+    if (s->checkpoint > 0 && !gpur_can_save_files())
+        return gpur_options_refuse(o,
+                                   "{checkpoint} is %" PRId64 ", and this build of the library cannot save to files; "
+                                   "it must be 0, or the library built with libcjson-dev and libxxhash-dev",
+                                   s->checkpoint);
+    if (s->checkpoint % granule != 0)
+        return gpur_options_refuse(o,
+                                   "{checkpoint} is %" PRId64 " and {target_period} is %" PRId64
+                                   "; the first must be a multiple of the second, or 0",
+                                   s->checkpoint, granule);
+    return GPUR_OK;
+}
+
+gpur_status gpur_train_check_single(const gpur_options *o, const gpur_train_settings *s, const char *who)
+{
+    if (!s->env.vector)
+        return GPUR_OK;
+    return gpur_options_refuse(o,
+                               "%s steps all environments at once, and {preset} is %s, whose %s step one each; it must "
+                               "be a type that steps one at a time",
+                               s->env.name, s->preset, who);
+}
+
+int32_t gpur_train_source(int32_t source, const gpur_replay_config *replay)
+{
+    if (source == GPUR_SOURCE_AUTO)
+        source = replay->index_source;
+    if (source == GPUR_SOURCE_AUTO)
+        source = replay->prioritized ? GPUR_PRIORITIZED_STRATIFIED : GPUR_UNIFORM;
+    return source;
+}

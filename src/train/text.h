@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: MIT */
+/* Text that grows, and JSON in it. */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Zeroed, it is empty. If memory runs out it takes no more, and gpur_text_is_whole says so. */
+typedef struct gpur_text {
+    char *memory; /* ends with a NUL; NULL while nothing was added */
+    size_t length, room;
+    int lacks_memory;
+} gpur_text;
+
+void gpur_text_free(gpur_text *t);
+void gpur_text_clear(gpur_text *t);
+int gpur_text_is_whole(const gpur_text *t);
+void gpur_text_add(gpur_text *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* Adds a number; NaN and infinity become `none`. Exactly: with as many digits as give the same number when they are
+ * read, for gpur_text_add_float the same float. Rounded: with six digits, whole numbers with all of theirs. */
+void gpur_text_add_exactly(gpur_text *t, double value, const char *none);
+void gpur_text_add_float(gpur_text *t, float value, const char *none);
+void gpur_text_add_rounded(gpur_text *t, double value, const char *none);
+
+/* Adds a number for people to read, of four digits or a whole one, in so many places; NaN is "-". */
+void gpur_text_add_short(gpur_text *t, double value, int width);
+
+/* The number with the fewest digits that is the same float. */
+double gpur_text_shortest(float value);
+
+/* Adds a JSON string with its quotes. What is not UTF-8 becomes U+FFFD. */
+void gpur_text_add_string(gpur_text *t, const char *value);
+
+/* A JSON document that is written from its beginning to its end, a member on a line. In an array names are NULL. */
+typedef struct gpur_json {
+    gpur_text *out;
+    int depth, has_members;
+} gpur_json;
+
+void gpur_json_begin(gpur_json *j, const char *name, char bracket);
+void gpur_json_end(gpur_json *j, char bracket);
+void gpur_json_string(gpur_json *j, const char *name, const char *value);
+void gpur_json_integer(gpur_json *j, const char *name, int64_t value);
+void gpur_json_number(gpur_json *j, const char *name, const char *digits); /* as they are */
+void gpur_json_integers(gpur_json *j, const char *name, const int32_t *values, int count);
+void gpur_json_float(gpur_json *j, const char *name, float value);

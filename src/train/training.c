@@ -1,0 +1,576 @@
+/* SPDX-License-Identifier: MIT */
+/* Trainings, from their options to their end. */
+#include "gpureplay/training.h"
+
+#include "base/numbers.h"
+#include "base/sized.h"
+#include "run/core.h"
+#include "train/checkpoint.h"
+#include "train/config_document.h"
+#include "train/progress.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct gpur_training {
+    gpur_training_config config; /* pointers to texts are memory of the training */
+    gpur_options options;
+    gpur_train_settings settings;
+    const gpur_train_system *system;
+    gpur_train_handles handles;
+    gpur_record record;
+    gpur_progress progress;
+    char folder[GPUR_MAX_PATH]; /* "": none */
+    char **command;
+    gpur_text summary;
+    int64_t step;        /* environment steps taken */
+    int64_t saved_step;  /* those of the last checkpoint; -1: there is none */
+    gpur_status failure; /* of a row that could not be written */
+    char error[1024];
+    _Atomic int is_stopping;
+    _Atomic int is_evaluating; /* 1: at the end */
+};
+
+static const gpur_training_config defaults = {.size = sizeof(gpur_training_config)};
+
+gpur_status gpur_training_config_init(gpur_training_config *config, uint64_t size)
+{
+    return gpur_sized_init(config, size, &defaults, sizeof defaults, "gpur_training_config");
+}
+
+/* Making it. */
+
+static gpur_status read_options(gpur_training *t, const char *const *options)
+{
+    char name[64];
+    for (; options && *options; options++) {
+        const char *const equals = strchr(*options, '=');
+        const size_t length = equals ? (size_t)(equals - *options) : 0;
+        GPUR_REQUIRE(equals && length < sizeof name, "option \"%s\" is no \"name=value\"", *options);
+        snprintf(name, sizeof name, "%.*s", (int)length, *options);
+        GPUR_TRY(gpur_options_add(&t->options, name, equals + 1));
+    }
+    return GPUR_OK;
+}
+
+/* Options that decide the format of blocks and the network, which an actor's process must know. */
+static gpur_status copy_command(gpur_training *t)
+{
+    static const char *const passed[] = {"env",      "env_options", "preset",           "batch",
+                                         "capacity", "frame_stack", "second_activation"};
+    const char *const *const given = t->config.command;
+    int32_t words = 0;
+    while (given[words])
+        words++;
+    t->command = calloc((size_t)words + sizeof passed / sizeof *passed + 1, sizeof *t->command);
+    if (!t->command)
+        return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for the command of actors");
+    for (int32_t i = 0; i < words; i++)
+        t->command[i] = strdup(given[i]);
+    for (size_t i = 0; i < sizeof passed / sizeof *passed; i++) {
+        const gpur_option *const option = gpur_option_find(passed[i], t->options.system);
+        gpur_text word = {0};
+        if (!option || !gpur_option_applies(option, &t->settings))
+            continue;
+        gpur_text_add(&word, "%s=", passed[i]);
+        gpur_option_add_value(option, &t->settings, &word);
+        t->command[words++] = word.memory;
+    }
+    t->settings.apex.command = (const char *const *)t->command;
+    return GPUR_OK;
+}
+
+/* The rows of events, and the caller's function. A row that cannot be written stops the run. */
+static void note_event(void *user, const gpur_run_event *event)
+{
+    gpur_training *const t = user;
+    char line[1200];
+    if (t->failure == GPUR_OK && gpur_record_add_event(&t->record, event) != GPUR_OK) {
+        t->failure = GPUR_FILE_ERROR;
+        snprintf(t->error, sizeof t->error, "%s", gpur_last_error());
+        gpur_run_stop(t->handles.run);
+    }
+    if (event->kind == GPUR_RUN_ENDED && !event->asked && t->config.say) {
+        if (event->env_index == GPUR_APEX_EVALUATOR)
+            snprintf(line, sizeof line, "the actor that evaluates ended: %s", event->error);
+        else
+            snprintf(line, sizeof line, "actor %d ended: %s", (int)event->env_index, event->error);
+        t->config.say(t->config.user, GPUR_SAY_WARNING, line);
+    }
+    if (t->config.on_event)
+        t->config.on_event(t->config.user, event);
+}
+
+/* "runs/MinAtar-Breakout-1" where the caller leaves the choice. */
+static gpur_status choose_folder(gpur_training *t)
+{
+    const char *const given = t->config.resume ? t->config.resume : t->config.out;
+    if (!given || *given)
+        return gpur_path_make(t->folder, "%s", given ? given : "");
+    GPUR_TRY(gpur_path_make(t->folder, "runs/%s-%" PRId64, t->settings.env.name, t->settings.seed));
+    for (char *c = t->folder + strlen("runs/"); *c; c++)
+        if (strchr("/ \\:", *c))
+            *c = '-';
+    return GPUR_OK;
+}
+
+static gpur_status check_folders(const gpur_training *t)
+{
+    const gpur_training_config *const c = &t->config;
+    if (c->out && c->resume)
+        return gpur_options_refuse(&t->options,
+                                   "{out} is \"%s\" and {resume} is \"%s\"; a run that is resumed stays in its folder, "
+                                   "so only one of the two may be given",
+                                   c->out, c->resume);
+    if (c->refill && !c->resume)
+        return gpur_options_refuse(&t->options, "{refill} is given and {resume} is missing; it must be the folder of a "
+                                                "run");
+    return GPUR_OK;
+}
+
+static gpur_status configure(gpur_training *t)
+{
+    const gpur_training_config *const c = &t->config;
+    t->options.style = (gpur_option_style)c->style;
+    GPUR_TRY(check_folders(t));
+    GPUR_TRY(read_options(t, c->options));
+    if (c->resume)
+        GPUR_TRY(gpur_options_resume(&t->options, c->resume));
+    t->settings.env.type = c->type;
+    GPUR_TRY(gpur_train_find_settings(&t->options, &t->settings));
+    t->system = gpur_train_system_of(t->options.system);
+    if (c->refill && !t->system->has_free_learner)
+        return gpur_options_refuse(&t->options,
+                                   "{refill} is given and {preset} is %s; only a run of Ape-X fills its replay again",
+                                   t->settings.preset);
+    if (c->resume && t->settings.checkpoint == 0)
+        return gpur_options_refuse(
+            &t->options, "{resume} is \"%s\", and that run saves no checkpoints: it has {checkpoint} 0", c->resume);
+    GPUR_TRY(choose_folder(t));
+    t->config.resume = c->resume ? t->folder : NULL; /* the caller's text may go */
+    t->settings.all.on_event = note_event;
+    t->settings.all.user = t;
+    if (c->command && t->settings.processes)
+        GPUR_TRY(copy_command(t));
+    return GPUR_OK;
+}
+
+gpur_status gpur_training_create(const gpur_training_config *given, gpur_training **training)
+{
+    GPUR_REQUIRE(training, "training is NULL");
+    *training = NULL;
+    gpur_training *const t = calloc(1, sizeof *t);
+    if (!t)
+        return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for a training");
+    t->config = defaults;
+    t->saved_step = -1;
+    gpur_status status = gpur_sized_read(&t->config, sizeof t->config, given, "gpur_training_config");
+    if (status == GPUR_OK)
+        status = configure(t);
+    if (status == GPUR_OK)
+        *training = t;
+    else
+        gpur_training_destroy(t);
+    return status;
+}
+
+static void close_handles(gpur_train_handles *h)
+{
+    gpur_run_destroy(h->run);
+    gpur_learner_destroy(h->learner);
+    gpur_replay_destroy(h->replay);
+    gpur_device_close(h->device);
+    *h = (gpur_train_handles){0};
+}
+
+void gpur_training_destroy(gpur_training *t)
+{
+    if (!t)
+        return;
+    close_handles(&t->handles);
+    gpur_record_close(&t->record);
+    gpur_text_free(&t->summary);
+    for (char **word = t->command; word && *word; word++)
+        free(*word);
+    free(t->command);
+    gpur_options_free(&t->options);
+    free(t);
+}
+
+/* Opening it. */
+
+static void warn(void *user, const char *line)
+{
+    const gpur_training *const t = user;
+    if (t->config.say)
+        t->config.say(t->config.user, GPUR_SAY_WARNING, line);
+}
+
+/* Says what will run, before the replay takes its memory, which may take long, or be more than there is. */
+static gpur_status say_what(const gpur_training *t)
+{
+    gpur_text line = {0};
+    gpur_device_info info = {.size = sizeof info};
+    GPUR_TRY(gpur_device_get_info(t->handles.device, &info));
+    t->system->describe(&line, &t->settings);
+    gpur_text_add(&line, " on %s: %s", info.name, info.description);
+    if (t->config.say && gpur_text_is_whole(&line))
+        t->config.say(t->config.user, GPUR_SAY_INFO, line.memory);
+    gpur_text_free(&line);
+    return GPUR_OK;
+}
+
+static gpur_status open_on(gpur_training *t, const char *device_name)
+{
+    gpur_device_config config;
+    GPUR_TRY(gpur_device_config_init(&config, sizeof config));
+    config.threads = t->settings.threads;
+    config.deterministic = t->settings.deterministic;
+    config.log = warn;
+    config.log_user = t;
+    GPUR_TRY(gpur_device_open(device_name, &config, &t->handles.device));
+    GPUR_TRY(say_what(t));
+    return t->system->open(&t->settings, &t->handles);
+}
+
+gpur_status gpur_training_open(gpur_training *t)
+{
+    const char *const device = t->settings.device;
+    gpur_status status = open_on(t, device);
+    if (status == GPUR_UNAVAILABLE && strcmp(device, "auto") == 0) {
+        warn(t, gpur_last_error());
+        warn(t, "using the CPU");
+        close_handles(&t->handles);
+        status = open_on(t, "cpu");
+    }
+    if (status == GPUR_OK)
+        *t->system->math(&t->settings) = gpur_learner_math(t->handles.learner); /* "auto" is decided */
+    return status;
+}
+
+void gpur_training_get(gpur_training *t, gpur_device **device, gpur_replay **replay, gpur_learner **learner,
+                       gpur_run **run)
+{
+    if (device)
+        *device = t->handles.device;
+    if (replay)
+        *replay = t->handles.replay;
+    if (learner)
+        *learner = t->handles.learner;
+    if (run)
+        *run = t->handles.run;
+}
+
+/* The folder. */
+
+/* Going on is advised where it works. */
+static gpur_status refuse_folder(const gpur_training *t, const char *path)
+{
+    int has_checkpoint;
+    GPUR_TRY(gpur_train_checkpoint_exists(t->folder, &has_checkpoint));
+    if (!has_checkpoint)
+        return gpur_options_refuse(&t->options,
+                                   "%s is there already, of a run without a checkpoint to go on from; delete the "
+                                   "folder %s to begin anew in it, or another {out} begins in another one",
+                                   path, t->folder);
+    return gpur_options_refuse(&t->options,
+                               "%s is there already; {resume} %s goes on with the run of this folder, another {out} "
+                               "begins one in another folder",
+                               path, t->folder);
+}
+
+/* What is there is never written over. The options come first, so that a run that is killed at once can be resumed. */
+static gpur_status make_folder(const gpur_training *t)
+{
+    static const char *const names[] = {"options.txt", "config.json", "learner.safetensors", "checkpoint"};
+    const size_t others = sizeof names / sizeof *names;
+    char path[GPUR_MAX_PATH];
+    for (size_t i = 0; i < others + GPUR_RECORD_FILES; i++) {
+        GPUR_TRY(gpur_path_make(path, "%s/%s", t->folder,
+                                i < others ? names[i] : gpur_record_file_name(NULL, (int)(i - others))));
+        if (gpur_path_exists(path))
+            return refuse_folder(t, path);
+    }
+    GPUR_TRY(gpur_folders_make(t->folder));
+    return gpur_options_write(&t->options, &t->settings, t->folder);
+}
+
+/* Goes back to the last checkpoint. A run that was killed before its first one goes back to the beginning. A run that
+ * has ended without a checkpoint is not begun again, because that would remove its results. */
+static gpur_status resume(gpur_training *t, gpur_position *at, int *has_checkpoint)
+{
+    char learner[GPUR_MAX_PATH];
+    int64_t taken;
+    GPUR_TRY(gpur_path_make(learner, "%s/learner.safetensors", t->folder));
+    GPUR_TRY(gpur_train_checkpoint_find(t->folder, &t->record, at, has_checkpoint));
+    if (!*has_checkpoint && gpur_path_exists(learner))
+        return gpur_options_refuse(&t->options,
+                                   "%s is there and no checkpoint: the run has ended before its first one; delete the "
+                                   "folder %s to begin anew in it, or another {out} begins in another one",
+                                   learner, t->folder);
+    GPUR_TRY(gpur_record_find_last_step(&t->record, &taken));
+    /* Ape-X may receive more steps than were asked for. */
+    taken = gpur_min(gpur_max(taken, at->step), t->options.stored_steps);
+    if (t->settings.steps < taken)
+        return gpur_options_refuse(&t->options,
+                                   "{steps} is %" PRId64 "; the run has taken %" PRId64 " steps, and no fewer can be "
+                                   "asked for",
+                                   t->settings.steps, taken);
+    if (!*has_checkpoint)
+        return GPUR_OK;
+    GPUR_TRY(gpur_train_checkpoint_load(t->folder, t->handles.run, t->config.refill));
+    t->step = t->saved_step = at->step;
+    return GPUR_OK;
+}
+
+static gpur_status begin_folder(gpur_training *t, gpur_position *at)
+{
+    int has_checkpoint = 0;
+    gpur_row columns;
+    if (t->folder[0] && !t->config.resume)
+        GPUR_TRY(make_folder(t));
+    t->record.on_row = t->config.on_row;
+    t->record.user = t->config.user;
+    GPUR_TRY(gpur_record_open(&t->record, t->folder[0] ? t->folder : NULL, t->system));
+    if (t->config.resume)
+        GPUR_TRY(resume(t, at, &has_checkpoint));
+    gpur_progress_fill_columns(&t->progress, &columns);
+    GPUR_TRY(gpur_record_begin(&t->record, has_checkpoint ? at->bytes : NULL, &columns));
+    if (!t->folder[0])
+        return GPUR_OK;
+    GPUR_TRY(gpur_config_document_write(&t->options, &t->settings, &t->handles, t->folder));
+    return gpur_options_write(&t->options, &t->settings, t->folder);
+}
+
+static gpur_status say_beginning(const gpur_training *t)
+{
+    gpur_text line = {0};
+    if (t->config.resume)
+        gpur_text_add(&line, "goes on after step %" PRId64 " in %s", t->step, t->folder);
+    else
+        gpur_text_add(&line, "writes to %s", t->folder);
+    if (t->folder[0] && t->config.say && gpur_text_is_whole(&line))
+        t->config.say(t->config.user, GPUR_SAY_INFO, line.memory);
+    gpur_text_free(&line);
+    return GPUR_OK;
+}
+
+gpur_status gpur_training_begin(gpur_training *t)
+{
+    gpur_position at = {0};
+    t->progress = (gpur_progress){.record = &t->record,
+                                  .system = t->system,
+                                  .span = {.settings = &t->settings, .learner = t->handles.learner},
+                                  .handles = &t->handles,
+                                  .say = t->config.say,
+                                  .user = t->config.user};
+    GPUR_TRY(begin_folder(t, &at));
+    t->progress.first_step = t->step;
+    t->progress.first_seconds = at.seconds;
+    GPUR_TRY(gpur_progress_begin(&t->progress));
+    return say_beginning(t);
+}
+
+const char *gpur_training_folder(const gpur_training *t)
+{
+    return t->folder;
+}
+
+int64_t gpur_training_step(const gpur_training *t)
+{
+    return t->step;
+}
+
+int64_t gpur_training_saved_step(const gpur_training *t)
+{
+    return t->saved_step;
+}
+
+/* Training. */
+
+void gpur_training_stop(gpur_training *t)
+{
+    atomic_store(&t->is_stopping, 1);
+    if (t->handles.run && atomic_load(&t->is_evaluating))
+        gpur_run_stop(t->handles.run);
+    else if (t->handles.run)
+        gpur_run_end_soon(t->handles.run);
+}
+
+static int64_t granule_of(const gpur_training *t)
+{
+    return t->system->checkpoint_granule ? t->system->checkpoint_granule(&t->settings) : 1;
+}
+
+static int has_checkpoints(const gpur_training *t)
+{
+    return t->folder[0] && t->settings.checkpoint > 0;
+}
+
+/* Where the next checkpoint is due, and then the end. The last checkpoint is at the last step where there can be one,
+ * so that any run can be made longer. */
+static int64_t next_stop(const gpur_training *t)
+{
+    const int64_t every = t->settings.checkpoint, steps = t->settings.steps;
+    const int64_t last = has_checkpoints(t) ? steps - steps % granule_of(t) : 0;
+    if (t->step >= last)
+        return steps;
+    return gpur_min(last, (t->step / every + 1) * every);
+}
+
+/* Of Ape-X the steps that were received. */
+static gpur_status find_step(gpur_training *t)
+{
+    gpur_run_stats stats = {.size = sizeof stats};
+    GPUR_TRY(gpur_run_get_stats(t->handles.run, &stats));
+    t->step =
+        t->system->has_free_learner ? stats.env_steps : t->progress.first_step + stats.env_steps - t->progress.counted;
+    return GPUR_OK;
+}
+
+/* Ape-X: asks all actors to end, and waits for them. */
+static gpur_status end_actors(gpur_training *t)
+{
+    GPUR_TRY(gpur_apex_set_actors(t->handles.run, 0));
+    const gpur_status status = gpur_run_advance(t->handles.run, 0, 0);
+    return status == GPUR_INTERRUPTED ? gpur_run_advance(t->handles.run, 0, 0) : status;
+}
+
+static gpur_status save_checkpoint(gpur_training *t)
+{
+    gpur_position at = {.step = t->step, .seconds = gpur_progress_seconds(&t->progress)};
+    GPUR_TRY(gpur_train_checkpoint_save(t->folder, t->handles.run, &t->record, &at));
+    t->saved_step = t->step;
+    return GPUR_OK;
+}
+
+/* Takes the steps to the next stop, or, when the training is to stop, to where a checkpoint can be taken. */
+static gpur_status take_steps(gpur_training *t)
+{
+    const gpur_status status = gpur_run_advance(t->handles.run, next_stop(t) - t->step, 0);
+    if (status != GPUR_OK && !(status == GPUR_INTERRUPTED && atomic_load(&t->is_stopping)))
+        return status;
+    return find_step(t);
+}
+
+/* Actors of Ape-X end before the last checkpoint, so that it has all that they sent, and their rows. */
+static gpur_status take_all_steps(gpur_training *t)
+{
+    int is_last = t->step >= t->settings.steps;
+    while (!is_last) {
+        GPUR_TRY(take_steps(t));
+        is_last = t->step >= t->settings.steps || atomic_load(&t->is_stopping);
+        if (is_last && t->system->has_free_learner) {
+            GPUR_TRY(end_actors(t));
+            GPUR_TRY(find_step(t));
+        }
+        if (has_checkpoints(t) && t->step % granule_of(t) == 0)
+            GPUR_TRY(save_checkpoint(t));
+    }
+    return GPUR_OK;
+}
+
+/* The last evaluation, unless there was one after the last step. */
+static gpur_status evaluate(gpur_training *t)
+{
+    gpur_run_stats stats = {.size = sizeof stats};
+    GPUR_TRY(gpur_run_get_stats(t->handles.run, &stats));
+    if (t->settings.all.eval_episodes == 0 || (stats.evaluations > 0 && stats.evaluated_steps == t->step))
+        return GPUR_OK;
+    atomic_store(&t->is_evaluating, 1);
+    const gpur_status status = gpur_run_evaluate(t->handles.run, 0, 0, NULL);
+    return status == GPUR_UNAVAILABLE ? GPUR_OK : status; /* the evaluator died, which was said */
+}
+
+/* The last checkpoint is saved before the last evaluation, so that a run that is made longer has not made it yet. Then
+ * the run is stopped, to get the episodes of a target period that has not ended. */
+static gpur_status train(gpur_training *t)
+{
+    GPUR_TRY(take_all_steps(t));
+    if (atomic_load(&t->is_stopping))
+        return gpur_fail(GPUR_INTERRUPTED, "the training was stopped after %" PRId64 " steps", t->step);
+    GPUR_TRY(evaluate(t));
+    if (t->system->has_free_learner)
+        return GPUR_OK;
+    gpur_run_stop(t->handles.run);
+    const gpur_status status = gpur_run_advance(t->handles.run, 0, 0);
+    return status == GPUR_INTERRUPTED ? GPUR_OK : status;
+}
+
+/* The library's words on a learner that has diverged name settings of which a training has one. */
+static gpur_status explain(const gpur_training *t, gpur_status status)
+{
+    static const char advice[] = "It helps most often";
+    char error[1024];
+    gpur_text rate = {0};
+    snprintf(error, sizeof error, "%s", gpur_last_error());
+    const char *const at = strstr(error, advice);
+    if (status == GPUR_OK || !at)
+        return status;
+    gpur_option_add_value(gpur_option_find("learning_rate", t->options.system), &t->settings, &rate);
+    (void)gpur_options_refuse(&t->options,
+                              "%.*s%s to lower {learning_rate}, now %s, or to scale the environment's "
+                              "rewards",
+                              (int)(at - error), error, advice, rate.memory);
+    gpur_text_free(&rate);
+    return status;
+}
+
+gpur_status gpur_training_advance(gpur_training *t)
+{
+    const gpur_status status = train(t);
+    if (t->failure != GPUR_OK)
+        return gpur_fail(t->failure, "%s", t->error);
+    return explain(t, status);
+}
+
+gpur_status gpur_training_look(gpur_training *t, char *line, int64_t bytes)
+{
+    gpur_text text = {0};
+    gpur_status status = gpur_progress_look(&t->progress, 0);
+    if (status != GPUR_OK)
+        gpur_run_stop(t->handles.run);
+    if (status == GPUR_OK && line && bytes > 0) {
+        status = gpur_progress_add_line(&t->progress, &text);
+        snprintf(line, (size_t)bytes, "%s", gpur_text_is_whole(&text) && text.memory ? text.memory : "");
+    }
+    gpur_text_free(&text);
+    return status;
+}
+
+gpur_status gpur_training_finish(gpur_training *t)
+{
+    char path[GPUR_MAX_PATH];
+    GPUR_TRY(gpur_progress_look(&t->progress, 1));
+    GPUR_TRY(gpur_progress_add_summary(&t->progress, &t->summary));
+    if (!t->folder[0] || !gpur_can_save_files())
+        return GPUR_OK;
+    GPUR_TRY(gpur_path_make(path, "%s/learner.safetensors", t->folder));
+    return gpur_learner_save(t->handles.learner, path, NULL);
+}
+
+const char *gpur_training_summary(gpur_training *t)
+{
+    return gpur_text_is_whole(&t->summary) && t->summary.memory ? t->summary.memory : "";
+}
+
+/* Actors elsewhere. */
+
+gpur_status gpur_training_serve(gpur_training *t, int32_t connection)
+{
+    const gpur_apex_networks networks = t->system->networks(&t->settings);
+    return gpur_apex_serve(connection, &t->settings.all, &t->settings.replay, &networks, 1);
+}
+
+gpur_status gpur_training_work(gpur_training *t, int32_t actor, int (*stop)(void *user))
+{
+    if (!t->system->networks || !t->settings.apex.folder)
+        return gpur_options_refuse(&t->options, "remote actor %d has %s; it needs a {preset} of Ape-X, and {folder}",
+                                   (int)actor,
+                                   t->system->networks ? "{folder} missing" : "a {preset} that is not one of Ape-X");
+    const gpur_apex_networks networks = t->system->networks(&t->settings);
+    return gpur_apex_work(&t->settings.all, &t->settings.apex, actor, &t->settings.replay, &networks,
+                          t->settings.threads, stop, t->config.user);
+}
