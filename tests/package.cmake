@@ -24,6 +24,8 @@ if(TARGET gpureplay_examples_env)
     add_python_test(test_scripts package/test_scripts.py $<TARGET_FILE:cartpole_dqn>)
     foreach(device IN LISTS GPUREPLAY_TEST_DEVICES)
         add_python_test(test_train.${device} examples/test_train.py ${device} $<TARGET_FILE:gpureplay-train>)
+        add_python_test(test_stops.${device} examples/test_stops.py ${device} $<TARGET_FILE:gpureplay-train> 4)
+        set_property(TEST test_stops.${device} APPEND PROPERTY LABELS "${device}")
         add_python_test(test_train_apex.${device} examples/test_train_apex.py ${device} $<TARGET_FILE:gpureplay-train>)
         set_property(TEST test_train_apex.${device} APPEND PROPERTY LABELS "${device}")
         add_python_test(test_train_apex_in_python.${device} examples/test_train_apex.py ${device} ${Python3_EXECUTABLE}

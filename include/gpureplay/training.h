@@ -55,8 +55,8 @@ typedef struct gpur_training_config {
     void (*on_row)(void *user, const char *kind, int32_t columns, const char *const *names, const double *values,
                    const char *const *words);
 
-    /* Gets a line to show: what will run and where it writes (GPUR_SAY_INFO), or a warning, such as of an actor that has
-     * ended. Any thread. NULL, the default: not called. */
+    /* Gets a line to show: what will run and where it writes (GPUR_SAY_INFO), or a warning (GPUR_SAY_WARNING), such as
+     * of an actor that has ended. Any thread. NULL, the default: not called. */
     void (*say)(void *user, int32_t kind, const char *line);
     void *user; /* given to these functions */
 } gpur_training_config;
@@ -114,13 +114,13 @@ GPUR_API gpur_status gpur_training_serve(gpur_training *training, int32_t connec
 /* Is remote actor number `actor` for the learner of another process with the same folder, until `stop` says 1. */
 GPUR_API gpur_status gpur_training_work(gpur_training *training, int32_t actor, int (*stop)(void *user));
 
-/* Writes the options of a preset, with its defaults as values, as text to `text` (`bytes`, cut off there). `preset` NULL:
- * that of the environment. `env`, `env_options`: the environment to which defaults belong; NULL: one that the preset is
- * made for. */
+/* Writes what a preset's options are, with its defaults as values, to `text` (`bytes`, cut off there). `preset` NULL:
+ * what presets there are, and the options that everybody needs. `env`, `env_options`: the environment for which these
+ * are the defaults; NULL: one that the preset is made for. Any thread. */
 GPUR_API gpur_status gpur_training_help(const char *preset, const char *env, const char *env_options, char *text,
                                         int64_t bytes);
 
-/* What stands for the value of an option in texts, as "N" of "steps". NULL: no system has such an option. Any thread. */
+/* What stands for the value of an option in texts, as "N" of "steps". NULL: no system has such an option. */
 GPUR_API const char *gpur_training_option_value(const char *name);
 
 /* Describes an environment in lines: its observations, actions and options. */

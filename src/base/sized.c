@@ -2,7 +2,7 @@
 #include "base/sized.h"
 
 #include "gpureplay.h"
-#include "gpureplay/run.h"
+#include "gpureplay/training.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -146,6 +146,7 @@ int64_t gpur_struct_size(const char *name)
         STRUCT(gpur_apex_stats),
         STRUCT(gpur_ga3c_config),
         STRUCT(gpur_ga3c_stats),
+        STRUCT(gpur_training_config),
     };
     for (size_t i = 0; name && i < sizeof known / sizeof *known; i++)
         if (strcmp(known[i].name, name) == 0)

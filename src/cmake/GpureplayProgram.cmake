@@ -12,5 +12,6 @@ if(EXISTS ${PROJECT_SOURCE_DIR}/.git/logs/HEAD) # the commit, for a run's config
     set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/.git/logs/HEAD)
     execute_process(COMMAND git rev-parse HEAD WORKING_DIRECTORY ${PROJECT_SOURCE_DIR}
         OUTPUT_VARIABLE commit OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
-    set_source_files_properties(src/train/config_document.c PROPERTIES COMPILE_DEFINITIONS "GPUREPLAY_COMMIT=\"${commit}\"")
+    set_source_files_properties(src/train/config_document.c PROPERTIES
+        COMPILE_DEFINITIONS "GPUREPLAY_COMMIT=\"${commit}\"")
 endif()

@@ -92,9 +92,9 @@ static inline int gpur_run_is_stopping(gpur_run *run)
     return atomic_load_explicit(&run->stopping, memory_order_relaxed);
 }
 
-/* Lets the present advance and those after it end at the next point where the run can be saved: between two periods
- * without an error, and what comes then is as if it had been asked for no more steps; else as gpur_run_stop. Any thread;
- * also safe in a signal handler. */
+/* Lets the present advance and those after it end at the next point where the run can be saved. Between two periods
+ * they return GPUR_OK, as if they had been asked for no more steps; where the run can be saved at any step, this is
+ * gpur_run_stop. Any thread; also safe in a signal handler. */
 void gpur_run_end_soon(gpur_run *run);
 
 /* Ends the run, if it has not ended before. Under the lock. */

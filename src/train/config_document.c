@@ -223,6 +223,7 @@ gpur_status gpur_config_document_write(const gpur_options *o, const gpur_train_s
     gpur_text document = {0};
     gpur_json j = {.out = &document};
     gpur_json_begin(&j, NULL, '{');
+    gpur_json_string(&j, "program", o->style == GPUR_STYLE_PROGRAM ? "gpureplay-train" : "gpureplay.train");
     gpur_json_string(&j, "version", gpur_version());
     gpur_status status = add_build(&j);
     if (status == GPUR_OK)

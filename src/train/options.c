@@ -147,7 +147,8 @@ static const gpur_option table[] = {
     ROW("learning_rate", "X", ACTOR_CRITIC, FLOAT, actor_critic.optimizer.learning_rate.first, "of the optimizer"),
     ROW("exploration_steps", "N", FAST_DQN, INT64, exploration_steps,
         "in which epsilon falls to its last value; 0: it has that from step 1 on", .low = 0, .high = MOST),
-    ROW("estimator", "NAME", FAST_DQN, WORD, dqn.returns.estimator,
+    ROW("estimator", "peng|watkins|n-step|peng-median|watkins-median|peng-error-bound|watkins-error-bound", FAST_DQN,
+        WORD, dqn.returns.estimator,
         "of the returns of several steps: peng, watkins, n-step, peng-median, watkins-median, peng-error-bound or "
         "watkins-error-bound",
         .words = estimators, .applies = has_returns),
@@ -371,23 +372,18 @@ static gpur_status put_number(const gpur_options *o, const gpur_option *option, 
     return GPUR_OK;
 }
 
+/* `value` of the row has all words: "wait|refuse". */
 static gpur_status put_word(const gpur_options *o, const gpur_option *option, const char *value, int32_t *setting)
 {
     gpur_text wanted = {0};
     for (int32_t i = 0; !option->words[i] || *option->words[i]; i++) {
-        const char *const word = option->words[i];
-        if (word && strcmp(word, value) == 0) {
-            *setting = i;
-            gpur_text_free(&wanted);
-            return GPUR_OK;
-        }
-        if (word)
-            gpur_text_add(&wanted, "%s%s",
-                          !wanted.length                                   ? ""
-                          : option->words[i + 1] && !*option->words[i + 1] ? " or "
-                                                                           : ", ",
-                          word);
+        if (!option->words[i] || strcmp(option->words[i], value) != 0)
+            continue;
+        *setting = i;
+        return GPUR_OK;
     }
+    for (const char *c = option->value; *c; c++)
+        gpur_text_add(&wanted, *c != '|' ? "%c" : strchr(c + 1, '|') ? ", " : " or ", *c);
     const gpur_status status = gpur_options_refuse(o, "{%s} is \"%s\"; it must be %s", option->name, value,
                                                    gpur_text_is_whole(&wanted) ? wanted.memory : option->value);
     gpur_text_free(&wanted);

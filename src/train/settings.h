@@ -48,7 +48,8 @@ int gpur_can_save_files(void);
 /* "float32" of GPUR_FLOAT32. */
 const char *gpur_train_dtype_name(int32_t dtype);
 
-/* Finds an environment by its name, unless its type is set. A plug-in that has a type of each kind gives the one that steps one at a time. */
+/* Finds an environment by its name, unless its type is set. A plug-in that has a type of each kind gives the one that
+ * steps one at a time. */
 gpur_status gpur_train_find_type(const char *name, gpur_train_env *env);
 
 /* Fills in what it shows and takes. */
