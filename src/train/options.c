@@ -148,10 +148,7 @@ static const gpur_option table[] = {
     ROW("exploration_steps", "N", FAST_DQN, INT64, exploration_steps,
         "in which epsilon falls to its last value; 0: it has that from step 1 on", .low = 0, .high = MOST),
     ROW("estimator", "peng|watkins|n-step|peng-median|watkins-median|peng-error-bound|watkins-error-bound", FAST_DQN,
-        WORD, dqn.returns.estimator,
-        "of the returns of several steps: peng, watkins, n-step, peng-median, watkins-median, peng-error-bound or "
-        "watkins-error-bound",
-        .words = estimators, .applies = has_returns),
+        WORD, dqn.returns.estimator, "of the returns of several steps", .words = estimators, .applies = has_returns),
     ROW("lambda", "X", FAST_DQN, FLOAT, dqn.returns.lambda,
         "of the estimators peng and watkins, 0 to 1; it must be given", .applies = has_lambda),
     ROW("n_step", "N", FAST_DQN, INT32, dqn.returns.n_step, "of the estimator n-step", .low = 1, .high = INT32_MAX,
@@ -382,8 +379,10 @@ static gpur_status put_word(const gpur_options *o, const gpur_option *option, co
         *setting = i;
         return GPUR_OK;
     }
-    for (const char *c = option->value; *c; c++)
-        gpur_text_add(&wanted, *c != '|' ? "%c" : strchr(c + 1, '|') ? ", " : " or ", *c);
+    for (const char *c = option->value; *c; c++) {
+        const char one[] = {*c, '\0'};
+        gpur_text_add(&wanted, "%s", *c != '|' ? one : strchr(c + 1, '|') ? ", " : " or ");
+    }
     const gpur_status status = gpur_options_refuse(o, "{%s} is \"%s\"; it must be %s", option->name, value,
                                                    gpur_text_is_whole(&wanted) ? wanted.memory : option->value);
     gpur_text_free(&wanted);

@@ -56,7 +56,8 @@ def a_run_that_is_stopped_goes_on(folder, whole, words, seconds, is_same):
         if status == 130:
             assert f"--resume {folder} goes on after step " in last[0], (last, seed)
         has_begun = (folder / "options.txt").exists()  # a signal may come before the program listens to it
-        status, last = stop(moments, ["--resume", str(folder)] if has_begun else [*words, "--out", str(folder)], seconds)
+        again = ["--resume", str(folder)] if has_begun else [*words, "--out", str(folder)]
+        status, last = stop(moments, again, seconds)
     assert not is_same or results_of(folder) == results_of(whole), f"stopped {stops} times, seed {seed}"
     return stops
 

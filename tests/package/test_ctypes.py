@@ -329,7 +329,8 @@ def main():
         found = path.read_text(encoding="utf-8")
         assert found == text(), f"{path.name} is not what the headers say; run {COMMAND}"
     bare("_load").load(sys.argv[1])
-    print(f"test_ctypes: {', '.join(path.name for path in FILES)} are those of the headers, and the library loads with them")
+    names = ", ".join(path.name for path in FILES)
+    print(f"test_ctypes: {names} are those of the headers, and the library loads with them")
 
 
 write() if sys.argv[1:] == ["--write"] else main()
