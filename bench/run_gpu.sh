@@ -83,6 +83,7 @@ check() {
         case $word in
         "$build/tests/all_tests") asks=("$word" --list) ;;
         "$build"/tests/* | tests/*.py) asks=(test -f "$word") ;;
+        "$build"/examples/gpureplay-train) asks=("$word" fast-dqn --help) ;;
         "$build"/bench/* | "$build"/examples/*) asks=("$word" --help) ;;
         bench/*.py) asks=(python3 "$word" --help) ;;
         gpureplay.train) asks=(python3 -m "$word" --help) ;;

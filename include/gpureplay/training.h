@@ -21,7 +21,7 @@
 #ifndef GPUREPLAY_TRAINING_H
 #define GPUREPLAY_TRAINING_H
 
-#include "gpureplay/run.h"
+#include "gpureplay/run_handle.h"
 
 #ifdef __cplusplus
 extern "C" {

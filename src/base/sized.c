@@ -2,7 +2,7 @@
 #include "base/sized.h"
 
 #include "gpureplay.h"
-#include "gpureplay/training.h"
+#include "gpureplay/run.h"
 
 #include <inttypes.h>
 #include <string.h>

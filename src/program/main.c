@@ -5,7 +5,7 @@
  * writes.
  */
 #include "gpureplay.h"
-#include "gpureplay/training.h"
+#include "gpureplay/run.h"
 
 #include <errno.h>
 #include <fcntl.h>
