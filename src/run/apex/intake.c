@@ -298,10 +298,10 @@ static gpur_status append_and_count(const gpur_intake_block *block)
 }
 
 /* Those behind this block in the line are woken when it has been inserted, or has given up. */
-gpur_status gpur_intake_insert(gpur_intake_block *block, gpur_intake_patience patience)
+gpur_status gpur_intake_insert(gpur_intake_block *block, gpur_intake_mode mode)
 {
     gpur_apex *const apex = block->slot->apex;
-    const int waits = patience == GPUR_INTAKE_WAITS;
+    const int waits = mode == GPUR_INTAKE_WAITS;
     if (!block->is_new)
         return GPUR_OK;
     gpur_mutex_lock(&apex->core.lock);
@@ -347,11 +347,11 @@ void gpur_intake_add_episode(gpur_slot *slot, const gpur_actor_episode *episode)
 }
 
 gpur_status gpur_intake_take_episode(gpur_slot *slot, const gpur_actor_episode *episode, int64_t steps,
-                                     gpur_intake_patience patience)
+                                     gpur_intake_mode mode)
 {
     gpur_apex *const apex = slot->apex;
     gpur_mutex_lock(&apex->core.lock);
-    gpur_status status = patience == GPUR_INTAKE_WAITS ? wait_until_open(slot) : check_run(apex);
+    gpur_status status = mode == GPUR_INTAKE_WAITS ? wait_until_open(slot) : check_run(apex);
     if (status == GPUR_OK && !is_open(slot))
         status = GPUR_WOULD_BLOCK;
     if (status == GPUR_OK) {

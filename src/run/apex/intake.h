@@ -36,7 +36,7 @@ gpur_status gpur_intake_open_remote(gpur_slot *slot, const void *bytes, const gp
 
 /* Whether a call waits until the run takes what came; of GPUR_SLOT_CALLER it waits for an open run a moment only. One
  * that tries returns GPUR_WOULD_BLOCK instead, and may be repeated. */
-typedef enum gpur_intake_patience { GPUR_INTAKE_TRIES, GPUR_INTAKE_WAITS } gpur_intake_patience;
+typedef enum gpur_intake_mode { GPUR_INTAKE_TRIES, GPUR_INTAKE_WAITS } gpur_intake_mode;
 
 /* Appends an open block.
  *
@@ -44,7 +44,7 @@ typedef enum gpur_intake_patience { GPUR_INTAKE_TRIES, GPUR_INTAKE_WAITS } gpur_
  *   GPUR_INTERRUPTED                        the run is being destroyed, or has ended by an error
  *   GPUR_WOULD_BLOCK                        the run is not open, or the limiter holds the block
  *   others                                  the run cannot go on */
-gpur_status gpur_intake_insert(gpur_intake_block *block, gpur_intake_patience patience);
+gpur_status gpur_intake_insert(gpur_intake_block *block, gpur_intake_mode mode);
 void gpur_intake_close(gpur_intake_block *block); /* accepts a zeroed one */
 
 /* 1 if a status is the fault of what came, and not of the run. */
@@ -55,7 +55,7 @@ static inline int gpur_intake_is_refusal(gpur_status status)
 
 /* Takes an episode when the run is open. */
 gpur_status gpur_intake_take_episode(gpur_slot *slot, const gpur_actor_episode *episode, int64_t steps,
-                                     gpur_intake_patience patience);
+                                     gpur_intake_mode mode);
 
 /* Counts an episode, and adds its event. Under the lock. */
 void gpur_intake_add_episode(gpur_slot *slot, const gpur_actor_episode *episode);
