@@ -177,16 +177,15 @@ gpur_status gpur_learner_save_weights(gpur_learner *learner, const char *path, c
 {
     gpur_checkpoint_options options;
     float *weights = NULL;
-    int64_t steps = 0;
     GPUR_TRY(gpur_checkpoint_check_call(learner, "learner", path, given, &options));
     const gpur_params *const params = &learner->networks[0].network->params;
-    const gpur_network_text text = {learner->networks[0].config, learner->obs, learner->policy_floor};
+    gpur_weights_about about = {.text = {learner->networks[0].config, learner->obs, learner->policy_floor}};
     GPUR_TRY(gpur_weights_alloc(learner->device, params, &weights));
-    gpur_status status = gpur_learner_download(learner, 0, weights, &steps);
+    gpur_status status = gpur_learner_download(learner, 0, weights, &about.version);
     if (status == GPUR_OK) /* by all steps enqueued before, which are done */
         status = gpur_prefix_error(gpur_learner_check_finite(learner), "%s is not written", path);
     if (status == GPUR_OK)
-        status = gpur_weights_file_save(learner->device, params, &text, weights, steps, path, &options);
+        status = gpur_weights_file_save(learner->device, params, &about, weights, path, &options);
     gpur_weights_free(learner->device, params, weights);
     return status;
 }

@@ -32,15 +32,18 @@ static gpur_tensor_entry entry_of(const gpur_tensor *tensor)
     return entry;
 }
 
-static gpur_status describe(const gpur_params *params, const gpur_network_text *text, int64_t version,
-                            gpur_tensors *tensors)
+static gpur_status describe(const gpur_params *params, const gpur_weights_about *about, gpur_tensors *tensors)
 {
+    const gpur_network_text *const text = &about->text;
     int64_t at = 0;
     GPUR_TRY(gpur_checkpoint_add_kind(tensors, "weights"));
     GPUR_TRY(gpur_tensors_add_metadata(tensors, "weights", "%" PRId64, gpur_params_weights(params)));
-    GPUR_TRY(gpur_tensors_add_metadata(tensors, GPUR_WEIGHTS_VERSION, "%" PRId64, version));
+    GPUR_TRY(gpur_tensors_add_metadata(tensors, GPUR_WEIGHTS_VERSION, "%" PRId64, about->version));
     GPUR_TRY(gpur_network_text_add_settings(text->network, "", tensors));
     GPUR_TRY(gpur_network_text_add_rest(text, tensors));
+    for (int32_t i = 0; about->more && i < about->more->metadata_count; i++)
+        GPUR_TRY(
+            gpur_tensors_add_metadata(tensors, about->more->metadata[i].key, "%s", about->more->metadata[i].value));
     GPUR_TRY(gpur_tensors_add_metadata(
         tensors, "gpureplay.about",
         "the checksum is XXH3 (64 bits) of the whole file with zeros in place of the checksum"));
@@ -89,14 +92,14 @@ static void free_image(image *im)
     gpur_host_free(im->device, im->memory, (size_t)im->bytes);
 }
 
-static gpur_status build_image(image *im, const gpur_params *params, const gpur_network_text *text,
-                               const float *weights, int64_t version)
+static gpur_status build_image(image *im, const gpur_params *params, const gpur_weights_about *about,
+                               const float *weights)
 {
     const int64_t data = gpur_params_weights(params) * (int64_t)sizeof(float);
     char digits[DIGITS + 1];
     gpur_tensors tensors = {0};
     unsigned char *head = NULL;
-    gpur_status status = describe(params, text, version, &tensors);
+    gpur_status status = describe(params, about, &tensors);
     if (status == GPUR_OK)
         status = gpur_tensors_print(&tensors, &head, &im->head_bytes);
     if (status == GPUR_OK)
@@ -126,14 +129,13 @@ static gpur_status write_image(const image *im, const char *path, const gpur_che
     return status;
 }
 
-gpur_status gpur_weights_file_save(gpur_device *device, const gpur_params *params, const gpur_network_text *text,
-                                   const float *weights, int64_t version, const char *path,
-                                   const gpur_checkpoint_options *options)
+gpur_status gpur_weights_file_save(gpur_device *device, const gpur_params *params, const gpur_weights_about *about,
+                                   const float *weights, const char *path, const gpur_checkpoint_options *options)
 {
     image im = {.device = device};
     GPUR_TRY(
         gpur_prefix_error(gpur_params_check_numbers(params, "", weights, GPUR_FILE_ERROR), "%s is not written", path));
-    gpur_status status = build_image(&im, params, text, weights, version);
+    gpur_status status = build_image(&im, params, about, weights);
     if (status == GPUR_OK)
         status = write_image(&im, path, options);
     free_image(&im);

@@ -10,11 +10,17 @@
 #include "learn/network/params.h"
 #include "learn/network_text.h"
 
-/* Writes `weights`, the array of all parameters in host memory, the number that goes with them, and the network.
- * Refuses weights that are not finite, so that they do not take a good file's place. */
-gpur_status gpur_weights_file_save(gpur_device *device, const gpur_params *params, const gpur_network_text *text,
-                                   const float *weights, int64_t version, const char *path,
-                                   const gpur_checkpoint_options *options);
+/* What a weights file has beside the weights. */
+typedef struct gpur_weights_about {
+    gpur_network_text text;
+    int64_t version;          /* the number that goes with the weights */
+    const gpur_tensors *more; /* whose metadata entries the file has, too; NULL: none */
+} gpur_weights_about;
+
+/* Writes `weights`, the array of all parameters in host memory. Refuses weights that are not finite, so that they do
+ * not take a good file's place. */
+gpur_status gpur_weights_file_save(gpur_device *device, const gpur_params *params, const gpur_weights_about *about,
+                                   const float *weights, const char *path, const gpur_checkpoint_options *options);
 
 /* Reads an opened file, also of another program, into `weights`, which must be all zero, because the padding is not
  * written. `version` gets the number that the file has, 0 if it has none. A refusal leaves part of the weights set. */

@@ -2,6 +2,8 @@
 /* The last checkpoint of a run, on the disk. */
 #include "train/checkpoint.h"
 
+#include "train/best.h"
+
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -70,6 +72,7 @@ gpur_status gpur_train_checkpoint_save(const char *folder, gpur_run *run, gpur_r
     GPUR_TRY(settle(folder, &p));
     const gpur_status status = gpur_run_save(run, p.new); /* it may still report episodes and an evaluation */
     GPUR_TRY(status);
+    GPUR_TRY(gpur_best_copy(folder, p.new));
     GPUR_TRY(gpur_record_sync(r, at->bytes));
     GPUR_TRY(write_position(p.new, r, at));
     return put_in_place(folder, &p);
@@ -131,5 +134,5 @@ gpur_status gpur_train_checkpoint_load(const char *folder, gpur_run *run, int32_
     paths p;
     GPUR_TRY(find_paths(folder, &p));
     GPUR_TRY(gpur_run_load(run, p.current, refill));
-    return GPUR_OK;
+    return gpur_best_copy(p.current, folder);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The folder "checkpoint" of a run: the files of gpur_run_save, and position.txt. A new one is saved as
- * "checkpoint.new", and replaces the one before when it is complete: whenever the process is killed, one complete
- * checkpoint is there. */
+/* The folder "checkpoint" of a run: the files of gpur_run_save, the weights of the best evaluation, and position.txt. A
+ * new one is saved as "checkpoint.new", and replaces the one before when it is complete: whenever the process is
+ * killed, one complete checkpoint is there. */
 #pragma once
 
 #include "train/record.h"

@@ -96,23 +96,58 @@ gpur_status gpur_write_all(int file, const char *bytes, size_t count, const char
     return GPUR_OK;
 }
 
+/* Puts a file that was written as PATH.part in its place, if it was written whole. Closes it. */
+static gpur_status finish_part(int file, gpur_status status, const char *part, const char *path)
+{
+    if (status == GPUR_OK && fsync(file) != 0)
+        status = gpur_fail(GPUR_FILE_ERROR, "cannot write %s: %s", part, strerror(errno));
+    close(file);
+    return status == GPUR_OK ? gpur_path_rename(part, path) : status;
+}
+
+static gpur_status begin_part(const char *path, char part[GPUR_MAX_PATH], int *file)
+{
+    GPUR_TRY(gpur_path_make(part, "%s.part", path));
+    *file = open(part, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    return *file >= 0 ? GPUR_OK : gpur_fail(GPUR_FILE_ERROR, "cannot write %s: %s", part, strerror(errno));
+}
+
 gpur_status gpur_text_file_write(const char *folder, const char *name, const gpur_text *contents)
 {
     char path[GPUR_MAX_PATH], part[GPUR_MAX_PATH];
+    int file;
     GPUR_TRY(gpur_path_make(path, "%s/%s", folder, name));
-    GPUR_TRY(gpur_path_make(part, "%s.part", path));
     if (!gpur_text_is_whole(contents))
         return gpur_fail(GPUR_FILE_ERROR, "there is no memory for the text of %s", path);
-    const int file = open(part, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    if (file < 0)
-        return gpur_fail(GPUR_FILE_ERROR, "cannot write %s: %s", part, strerror(errno));
-    gpur_status result = gpur_write_all(file, contents->memory, contents->length, part);
-    if (result == GPUR_OK && fsync(file) != 0)
-        result = gpur_fail(GPUR_FILE_ERROR, "cannot write %s: %s", part, strerror(errno));
-    close(file);
-    if (result == GPUR_OK)
-        result = gpur_path_rename(part, path);
-    return result == GPUR_OK ? gpur_folder_sync(folder) : result;
+    GPUR_TRY(begin_part(path, part, &file));
+    const gpur_status status = gpur_write_all(file, contents->memory, contents->length, part);
+    GPUR_TRY(finish_part(file, status, part, path));
+    return gpur_folder_sync(folder);
+}
+
+static gpur_status copy_bytes(FILE *from, const char *from_path, int to, const char *to_path)
+{
+    char bytes[1 << 16];
+    gpur_status status = GPUR_OK;
+    for (size_t count; status == GPUR_OK && (count = fread(bytes, 1, sizeof bytes, from)) > 0;)
+        status = gpur_write_all(to, bytes, count, to_path);
+    return status == GPUR_OK && ferror(from)
+               ? gpur_fail(GPUR_FILE_ERROR, "cannot read %s: %s", from_path, strerror(errno))
+               : status;
+}
+
+gpur_status gpur_file_copy(const char *from, const char *to)
+{
+    char part[GPUR_MAX_PATH];
+    int file = -1;
+    FILE *const source = fopen(from, "re");
+    if (!source)
+        return gpur_fail(GPUR_FILE_ERROR, "cannot read %s: %s", from, strerror(errno));
+    gpur_status status = begin_part(to, part, &file);
+    if (status == GPUR_OK)
+        status = finish_part(file, copy_bytes(source, from, file, part), part, to);
+    fclose(source);
+    return status;
 }
 
 gpur_status gpur_text_file_read(const char *path, gpur_text *contents)

@@ -29,5 +29,8 @@ gpur_status gpur_text_file_write(const char *folder, const char *name, const gpu
 /* Appends all of a file to a text. */
 gpur_status gpur_text_file_read(const char *path, gpur_text *contents);
 
+/* Copies a file to the disk, under its name only when it is complete. */
+gpur_status gpur_file_copy(const char *from, const char *to);
+
 /* write(2) until all bytes are written. `path` is for the failure. */
 gpur_status gpur_write_all(int file, const char *bytes, size_t count, const char *path);

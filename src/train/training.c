@@ -5,6 +5,7 @@
 #include "base/numbers.h"
 #include "base/sized.h"
 #include "run/core.h"
+#include "train/best.h"
 #include "train/checkpoint.h"
 #include "train/config_document.h"
 #include "train/progress.h"
@@ -22,6 +23,7 @@ struct gpur_training {
     gpur_train_handles handles;
     gpur_record record;
     gpur_progress progress;
+    gpur_best best;
     char folder[GPUR_MAX_PATH]; /* "": none */
     char **command;
     gpur_text summary;
@@ -82,12 +84,21 @@ static gpur_status copy_command(gpur_training *t)
     return GPUR_OK;
 }
 
-/* The rows of events, and the caller's function. A row that cannot be written stops the run. */
+/* The row of an event, and the weights of an evaluation that is the best so far. */
+static gpur_status write_event(gpur_training *t, const gpur_run_event *event)
+{
+    GPUR_TRY(gpur_record_add_event(&t->record, event));
+    if (event->kind != GPUR_RUN_EVALUATION || !t->folder[0] || !gpur_can_save_files())
+        return GPUR_OK;
+    return gpur_best_note(t->folder, event, &t->best);
+}
+
+/* The files that follow an event, and the caller's function. What cannot be written stops the run. */
 static void note_event(void *user, const gpur_run_event *event)
 {
     gpur_training *const t = user;
     char line[1200];
-    if (t->failure == GPUR_OK && gpur_record_add_event(&t->record, event) != GPUR_OK) {
+    if (t->failure == GPUR_OK && write_event(t, event) != GPUR_OK) {
         t->failure = GPUR_FILE_ERROR;
         snprintf(t->error, sizeof t->error, "%s", gpur_last_error());
         gpur_run_stop(t->handles.run);
@@ -284,7 +295,7 @@ static gpur_status refuse_folder(const gpur_training *t, const char *path)
 /* What is there is never written over. The options come first, so that a run that is killed at once can be resumed. */
 static gpur_status make_folder(const gpur_training *t)
 {
-    static const char *const names[] = {"options.txt", "config.json", "learner.safetensors", "checkpoint"};
+    const char *const names[] = {"options.txt", "config.json", "learner.safetensors", gpur_best_name, "checkpoint"};
     const size_t others = sizeof names / sizeof *names;
     char path[GPUR_MAX_PATH];
     for (size_t i = 0; i < others + GPUR_RECORD_FILES; i++) {
@@ -301,7 +312,7 @@ static gpur_status make_folder(const gpur_training *t)
  * has ended without a checkpoint is not begun again, because that would remove its results. */
 static gpur_status resume(gpur_training *t, gpur_position *at, int *has_checkpoint)
 {
-    char learner[GPUR_MAX_PATH];
+    char learner[GPUR_MAX_PATH], best[GPUR_MAX_PATH];
     int64_t taken;
     GPUR_TRY(gpur_path_make(learner, "%s/learner.safetensors", t->folder));
     GPUR_TRY(gpur_train_checkpoint_find(t->folder, &t->record, at, has_checkpoint));
@@ -319,8 +330,10 @@ static gpur_status resume(gpur_training *t, gpur_position *at, int *has_checkpoi
                                    "asked for",
                                    t->settings.steps, taken);
     if (!*has_checkpoint)
-        return GPUR_OK;
+        return gpur_best_copy(NULL, t->folder);
     GPUR_TRY(gpur_train_checkpoint_load(t->folder, t->handles.run, t->config.refill));
+    GPUR_TRY(gpur_path_make(best, "%s/%s", t->folder, gpur_best_name));
+    GPUR_TRY(gpur_best_read(best, &t->best));
     t->step = t->saved_step = at->step;
     return GPUR_OK;
 }

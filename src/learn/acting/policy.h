@@ -8,6 +8,7 @@
 #pragma once
 
 #include "base/mutex.h"
+#include "file/safetensors.h"
 #include "gpureplay/policy.h"
 #include "learn/acting/acting_copies.h"
 #include "learn/acting/inference.h"
@@ -55,3 +56,7 @@ gpur_status gpur_policy_enqueue_patch(gpur_policy *policy, gpur_stream *stream, 
 
 /* Replaces the policy's weights by `weights`, (P) in host memory, and waits for the copy. */
 gpur_status gpur_policy_upload(gpur_policy *policy, const float *weights, int64_t version);
+
+/* As gpur_policy_save. The file gets the metadata entries of `more`, too. */
+gpur_status gpur_policy_save_with(gpur_policy *policy, const gpur_tensors *more, const char *path,
+                                  const gpur_checkpoint_options *options);

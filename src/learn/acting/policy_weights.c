@@ -168,20 +168,26 @@ gpur_status gpur_policy_open(gpur_device *device, const char *path, const gpur_p
     return status;
 }
 
-gpur_status gpur_policy_save(gpur_policy *policy, const char *path, const gpur_checkpoint_options *given)
+gpur_status gpur_policy_save_with(gpur_policy *policy, const gpur_tensors *more, const char *path,
+                                  const gpur_checkpoint_options *given)
 {
     gpur_checkpoint_options options;
     float *weights = NULL;
-    int64_t version = 0;
     GPUR_TRY(gpur_checkpoint_check_call(policy, "policy", path, given, &options));
     const gpur_params *const params = &policy->network.params;
-    const gpur_network_text text = {&policy->config.network, policy->config.obs, policy->config.policy_floor};
+    gpur_weights_about about = {.text = {&policy->config.network, policy->config.obs, policy->config.policy_floor},
+                                .more = more};
     GPUR_TRY(gpur_weights_alloc(policy->device, params, &weights));
-    gpur_status status = download(policy, weights, &version);
+    gpur_status status = download(policy, weights, &about.version);
     if (status == GPUR_OK)
-        status = gpur_weights_file_save(policy->device, params, &text, weights, version, path, &options);
+        status = gpur_weights_file_save(policy->device, params, &about, weights, path, &options);
     gpur_weights_free(policy->device, params, weights);
     return status;
+}
+
+gpur_status gpur_policy_save(gpur_policy *policy, const char *path, const gpur_checkpoint_options *given)
+{
+    return gpur_policy_save_with(policy, NULL, path, given);
 }
 
 /* The weights as bytes for other processes: this header, and then the tensors in the order of their shapes. */
