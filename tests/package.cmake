@@ -24,6 +24,8 @@ if(TARGET gpureplay_examples_env)
     add_python_test(test_scripts package/test_scripts.py $<TARGET_FILE:cartpole_dqn>)
     foreach(device IN LISTS GPUREPLAY_TEST_DEVICES)
         add_python_test(test_train.${device} examples/test_train.py ${device} $<TARGET_FILE:gpureplay-train>)
+        add_python_test(test_play.${device} examples/test_play.py ${device} $<TARGET_FILE:gpureplay-train>)
+        set_property(TEST test_play.${device} APPEND PROPERTY LABELS "${device}")
         add_python_test(test_stops.${device} examples/test_stops.py ${device} $<TARGET_FILE:gpureplay-train> 4)
         set_property(TEST test_stops.${device} APPEND PROPERTY LABELS "${device}")
         add_python_test(test_train_apex.${device} examples/test_train_apex.py ${device} $<TARGET_FILE:gpureplay-train>)
@@ -125,7 +127,7 @@ endif()
 foreach(name IN ITEMS shellcheck test_atari test_atari_plugin test_bench test_cartpole_gymnasium test_docs test_layers
         test_headers_alone test_install_add_subdirectory_CXX test_minatar test_pendulum_gymnasium
         test_plugin test_python test_python_without_fast test_ray test_wheel test_scripts test_sources test_switches
-        test_train.cpu test_train_apex.cpu test_train_apex_in_python.cpu test_train_ga3c.cpu
+        test_play.cpu test_train.cpu test_train_apex.cpu test_train_apex_in_python.cpu test_train_ga3c.cpu
         test_train_ga3c_in_python.cpu test_train_in_python.cpu)
     if(TEST ${name})
         set_property(TEST ${name} APPEND PROPERTY LABELS once)

@@ -114,9 +114,10 @@ GPUR_API gpur_status gpur_training_serve(gpur_training *training, int32_t connec
 /* Is remote actor number `actor` for the learner of another process with the same folder, until `stop` says 1. */
 GPUR_API gpur_status gpur_training_work(gpur_training *training, int32_t actor, int (*stop)(void *user));
 
-/* Writes what a preset's options are, with its defaults as values, to `text` (`bytes`, cut off there). `preset` NULL:
- * what presets there are, and the options that everybody needs. `env`, `env_options`: the environment for which these
- * are the defaults; NULL: one that the preset is made for. Any thread. */
+/* Writes what a preset's options are, with its defaults as values, to `text` (`bytes`, cut off there). `preset` may
+ * also be a command of gpureplay-train, such as "play". NULL: what presets and commands there are, and the options that
+ * everybody needs. `env`, `env_options`: the environment for which these are the defaults; NULL: one that the preset is
+ * made for. Any thread. */
 GPUR_API gpur_status gpur_training_help(const char *preset, const char *env, const char *env_options, char *text,
                                         int64_t bytes);
 

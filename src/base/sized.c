@@ -147,6 +147,8 @@ int64_t gpur_struct_size(const char *name)
         STRUCT(gpur_ga3c_config),
         STRUCT(gpur_ga3c_stats),
         STRUCT(gpur_training_config),
+        STRUCT(gpur_play_config),
+        STRUCT(gpur_play_result),
     };
     for (size_t i = 0; name && i < sizeof known / sizeof *known; i++)
         if (strcmp(known[i].name, name) == 0)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 # gpureplay-train, which is installed with the library, and finds it from there.
-add_executable(gpureplay-train ${PROJECT_SOURCE_DIR}/src/program/main.c)
+add_executable(gpureplay-train src/program/main.c src/program/play.c src/program/seeds.c)
+target_include_directories(gpureplay-train PRIVATE src)
 target_link_libraries(gpureplay-train PRIVATE gpureplay::gpureplay gpureplay_options Threads::Threads m)
 set_target_properties(gpureplay-train PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/examples)
 if(GPUREPLAY_INSTALL)

@@ -6,6 +6,7 @@
  */
 #include "gpureplay.h"
 #include "gpureplay/run.h"
+#include "program/program.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -20,7 +21,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { FAILED = 2, INTERRUPTED = 130, MAX_WORDS = 256, CONNECTION = 3 };
+enum { CONNECTION = 3 };
 
 static const double look_seconds = 1.0;   /* between two looks */
 static const double print_seconds = 30.0; /* between progress lines where there is no terminal */
@@ -30,24 +31,24 @@ typedef struct arguments {
     const char *options[MAX_WORDS]; /* "name=value" */
     int32_t count;
     const char *first; /* a command or a preset; NULL: none */
-    const char *out, *resume, *work;
+    const char *out, *resume, *work, *seeds;
     int refill, quiet, list, help, serve;
 } arguments;
 
-static int fail(const char *message)
+int fail(const char *message)
 {
     fprintf(stderr, "gpureplay-train: %s\n", message);
     return FAILED;
 }
 
-static int fail_by_library(void)
+int fail_by_library(void)
 {
     return fail(gpur_last_error());
 }
 
 /* The words. */
 
-static const char *text_of(const char *format, const char *a, const char *b)
+const char *text_of(const char *format, const char *a, const char *b)
 {
     char *text = NULL;
     if (asprintf(&text, format, a, b) < 0)
@@ -62,9 +63,9 @@ static int take_own(arguments *a, const char *name, const char *value, int *has_
         const char *name;
         const char **text;
         int *flag;
-    } own[] = {{"out", &a->out, NULL},       {"resume", &a->resume, NULL}, {"work", &a->work, NULL},
-               {"refill", NULL, &a->refill}, {"quiet", NULL, &a->quiet},   {"list", NULL, &a->list},
-               {"help", NULL, &a->help},     {"serve", NULL, &a->serve}};
+    } own[] = {{"out", &a->out, NULL},     {"resume", &a->resume, NULL}, {"work", &a->work, NULL},
+               {"seeds", &a->seeds, NULL}, {"refill", NULL, &a->refill}, {"quiet", NULL, &a->quiet},
+               {"list", NULL, &a->list},   {"help", NULL, &a->help},     {"serve", NULL, &a->serve}};
     for (size_t i = 0; i < sizeof own / sizeof *own; i++) {
         if (strcmp(own[i].name, name) != 0)
             continue;
@@ -78,25 +79,35 @@ static int take_own(arguments *a, const char *name, const char *value, int *has_
     return 0;
 }
 
+word split_word(char **words)
+{
+    word w;
+    const char *const text = words[0] + 2 * (strncmp(words[0], "--", 2) == 0), *const equals = strchr(text, '=');
+    const size_t length = equals ? (size_t)(equals - text) : strlen(text);
+    snprintf(w.name, sizeof w.name, "%.*s", (int)length, text);
+    for (char *c = w.name; *c; c++)
+        *c = *c == '-' ? '_' : *c;
+    w.value = equals ? equals + 1 : words[1];
+    w.has_equals = equals != NULL;
+    return w;
+}
+
 /* Takes "--name value", "--name=value" or, of an actor's process, "name=value". Returns how many words it took, 0 after
  * a failure. */
 static int take(arguments *a, char **words)
 {
-    char name[64];
+    const word given = split_word(words);
+    const char *const name = given.name, *const value = given.value;
     int has_value = 1;
-    const char *const word = words[0] + 2 * (strncmp(words[0], "--", 2) == 0), *const equals = strchr(word, '=');
-    const size_t length = equals ? (size_t)(equals - word) : strlen(word);
-    const char *const value = equals ? equals + 1 : words[1];
-    snprintf(name, sizeof name, "%.*s", (int)length, word);
-    for (char *c = name; *c; c++)
-        *c = *c == '-' ? '_' : *c;
     const int is_own = take_own(a, name, value, &has_value);
-    const char *const wanted = is_own ? "FOLDER" : gpur_training_option_value(name);
+    const char *const wanted = strcmp(name, "seeds") == 0 ? "A-B"
+                               : is_own                   ? "FOLDER"
+                                                          : gpur_training_option_value(name);
     if (!wanted) {
         fail(text_of("%s is not an option; --help lists them%s", words[0], ""));
         return 0;
     }
-    if (!has_value && equals) {
+    if (!has_value && given.has_equals) {
         fail(text_of("--%s has a value; it must have none%s", name, ""));
         return 0;
     }
@@ -110,7 +121,7 @@ static int take(arguments *a, char **words)
     }
     if (!is_own)
         a->options[a->count++] = text_of("%s=%s", name, value);
-    return has_value && !equals ? 2 : 1;
+    return has_value && !given.has_equals ? 2 : 1;
 }
 
 static int read_words(arguments *a, int argc, char **argv)
@@ -118,13 +129,18 @@ static int read_words(arguments *a, int argc, char **argv)
     int i = 1;
     if (argc > 1 && argv[1][0] != '-')
         a->first = argv[i++];
+    if (a->first && strcmp(a->first, "list") == 0) {
+        a->list = 1;
+        if (i < argc && argv[i][0] != '-')
+            a->options[a->count++] = text_of("%s%s", "env=", argv[i++]);
+    }
     while (i < argc) {
         const int taken = take(a, argv + i);
         if (taken == 0)
             return FAILED;
         i += taken;
     }
-    if (a->first)
+    if (a->first && !a->list)
         a->options[a->count++] = text_of("%s%s", "preset=", a->first);
     return 0;
 }
@@ -143,8 +159,8 @@ static const char *option_of(const arguments *a, const char *name)
 static int print_help(const arguments *a)
 {
     char text[16384];
-    if (gpur_training_help(option_of(a, "preset"), option_of(a, "env"), option_of(a, "env_options"), text,
-                           sizeof text) != GPUR_OK)
+    if (gpur_training_help(a->first ? a->first : option_of(a, "preset"), option_of(a, "env"),
+                           option_of(a, "env_options"), text, sizeof text) != GPUR_OK)
         return fail_by_library();
     fputs(text, stdout);
     return 0;
@@ -176,8 +192,9 @@ static void on_signal(int number)
         _exit(INTERRUPTED);
     interrupts = 1;
     gpur_training *const training = atomic_load(&running);
-    if (training)
-        gpur_training_stop(training);
+    if (!training)
+        return;
+    gpur_training_stop(training);
     (void)!write(STDERR_FILENO, notice, sizeof notice - 1);
 }
 
@@ -199,7 +216,7 @@ static void listen_to_signals(gpur_training *training)
     signal(SIGPIPE, on_closed_pipe);
 }
 
-static int was_interrupted(void *user)
+int was_interrupted(void *user)
 {
     (void)user;
     return interrupts > 0;
@@ -379,13 +396,35 @@ static int run(arguments *a)
     return result;
 }
 
+/* Each of them is a new run. */
+static int run_seeds(arguments *a)
+{
+    if (a->resume || a->work || option_of(a, "seed"))
+        return fail(text_of("--seeds is %s, and %s is given, too; it must be left out", a->seeds,
+                            a->resume ? "--resume"
+                            : a->work ? "--work"
+                                      : "--seed"));
+    if (a->count > MAX_WORDS - 3)
+        return fail("there are too many options");
+    return train_seeds(a->seeds, a->options, a->count, a->out, a->quiet);
+}
+
 int main(int argc, char **argv)
 {
     static arguments a;
+    const char *const first = argc > 1 ? argv[1] : "";
     open_missing_streams();
+    if (strcmp(first, "play") == 0 || strcmp(first, "evaluate") == 0) {
+        listen_to_signals(NULL);
+        return play(first, argv + 2);
+    }
+    if (strcmp(first, "compare") == 0 && !(argc > 2 && strcmp(argv[2], "--help") == 0))
+        return fail("compare is a command of the Python package: python -m gpureplay.compare RUN...");
     if (read_words(&a, argc, argv))
         return FAILED;
     if (a.help || argc == 1)
         return print_help(&a);
-    return a.list ? print_environments(&a) : run(&a);
+    if (a.list)
+        return print_environments(&a);
+    return a.seeds ? run_seeds(&a) : run(&a);
 }

@@ -175,14 +175,15 @@ int32_t gpur_run_eval_envs(const gpur_run_config *config, int64_t episodes)
     return config->eval_envs ? config->eval_envs : (int32_t)gpur_min(episodes, DEFAULT_EVAL_ENVS);
 }
 
-gpur_status gpur_run_make_env(const gpur_run *run, uint64_t seed, gpur_env_runner *runner, gpur_env_info *info)
+gpur_status gpur_run_make_env(const gpur_run_config *config, uint64_t seed, gpur_env_runner *runner,
+                              gpur_env_info *info)
 {
     const gpur_env_type *const type = runner->type;
     void *env = NULL;
     *info = (gpur_env_info){.size = sizeof *info};
     GPUR_TRY(gpur_env_error(type == &gpur_single_env
-                                ? gpur_single_env_init(run->config.vector, run->config.env_options, seed, info, &env)
-                                : type->init(run->config.env_options, seed, info, &env)));
+                                ? gpur_single_env_init(config->vector, config->env_options, seed, info, &env)
+                                : type->init(config->env_options, seed, info, &env)));
     return gpur_env_runner_take_env(runner, env, info);
 }
 

@@ -64,9 +64,9 @@ struct gpur_run {
     const gpur_run_system *system;
     gpur_learner *learner;  /* of events; NULL where a test has none */
     gpur_run_config config; /* its env_options are memory of the run */
-    int64_t evaluated_at; /* environment steps of the last evaluation that was due. Only of the thread that advances */
+    int64_t evaluated_at;  /* environment steps of the last evaluation that was due. Only of the thread that advances */
     _Atomic int ends_soon; /* 1: advances end at the next point where the run can be saved */
-    _Atomic int stopping; /* gpur_run_stop was called, and the call that it ends has not returned yet */
+    _Atomic int stopping;  /* gpur_run_stop was called, and the call that it ends has not returned yet */
 
     gpur_mutex lock;      /* protects what follows */
     gpur_run_stats stats; /* what is counted as it happens */
@@ -134,4 +134,5 @@ uint64_t gpur_run_env_seed(uint64_t seed, int32_t index, int64_t made);
 int32_t gpur_run_eval_envs(const gpur_run_config *config, int64_t episodes);
 
 /* Makes an environment for a runner whose type is set, and lets the runner take it. */
-gpur_status gpur_run_make_env(const gpur_run *run, uint64_t seed, gpur_env_runner *runner, gpur_env_info *info);
+gpur_status gpur_run_make_env(const gpur_run_config *config, uint64_t seed, gpur_env_runner *runner,
+                              gpur_env_info *info);

@@ -111,6 +111,8 @@ static void end_game(gpur_evaluator *e, gpur_evaluation_game *game)
     e->sum += game->sum;
     e->squares += game->sum * game->sum;
     e->ended++;
+    if (e->on_game)
+        e->on_game(e->listener, game);
     atomic_store(&e->episode, gpur_evaluator_is_over(e) ? 0 : e->ended + 1);
 }
 
@@ -123,6 +125,7 @@ static gpur_status step(gpur_evaluator *e, int32_t i, const void *action)
     const int64_t cut = runner->cut;
     GPUR_TRY(gpur_env_runner_step(runner, action, &result));
     game->sum += (double)result.reward;
+    game->length++;
     e->length++;
     game->is_reset = (result.terminated || result.truncated) && result.continues;
     if ((result.terminated || result.truncated) && !result.continues)

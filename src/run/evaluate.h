@@ -19,6 +19,7 @@ typedef struct gpur_evaluation_game {
     int32_t is_open;  /* 1: it has begun and not ended */
     int32_t is_reset; /* 1: a life was lost, and the game goes on with a reset */
     double sum;       /* of its rewards */
+    int64_t length;   /* its steps */
 } gpur_evaluation_game;
 
 typedef struct gpur_evaluator {
@@ -40,6 +41,8 @@ typedef struct gpur_evaluator {
     int64_t episodes, begun, ended, length;
     double sum, squares; /* of the returns */
     int32_t greedy;
+    void (*on_game)(void *listener, const gpur_evaluation_game *game); /* each that has ended; NULL: nobody listens */
+    void *listener;
     _Atomic int64_t episode;     /* ended + 1; 0: none is played */
     _Atomic int64_t nanoseconds; /* in all evaluations */
     _Atomic int64_t cut;         /* games of all evaluations that were cut off, see gpur_env_runner.cut */

@@ -49,23 +49,30 @@ static const gpur_env_type frames = {.size = sizeof frames,
                                      .step = step_frames,
                                      .close = close_frames};
 
-/* Two columns, the second of which is wrapped. */
-static void add_entry(gpur_text *text, const char *name, const char *meaning)
+/* Wraps words, each after a space, in lines from column `indent` on. The first line has come as far as that. */
+static void add_words(gpur_text *text, const char *words, size_t indent)
 {
-    enum { INDENT = 34, WIDTH = 100 };
-    size_t column = INDENT;
-    gpur_text_add(text, "  %-*s", INDENT - 3, name);
-    for (const char *word = meaning; *word;) {
+    enum { WIDTH = 100 };
+    size_t column = indent;
+    for (const char *word = words; *word;) {
         const size_t length = strcspn(word, " ");
-        if (column > INDENT && column + 1 + length > WIDTH) {
-            gpur_text_add(text, "\n%*s", INDENT - 1, "");
-            column = INDENT;
+        if (column > indent && column + 1 + length > WIDTH) {
+            gpur_text_add(text, "\n%*s", (int)indent - 1, "");
+            column = indent;
         }
         gpur_text_add(text, " %.*s", (int)length, word);
         column += length + 1;
         word += length + (word[length] == ' ');
     }
     gpur_text_add(text, "\n");
+}
+
+/* Two columns, the second of which is wrapped. */
+static void add_entry(gpur_text *text, const char *name, const char *meaning)
+{
+    enum { INDENT = 34 };
+    gpur_text_add(text, "  %-*s", INDENT - 3, name);
+    add_words(text, meaning, INDENT);
 }
 
 static void add_option(gpur_text *text, const gpur_option *option, const gpur_train_settings *s)
@@ -129,6 +136,67 @@ static gpur_status add_preset(gpur_text *text, const char *preset, const char *e
     return status;
 }
 
+/* The commands beside training. */
+typedef struct command {
+    const char *name, *usage, *meaning;
+    int plays;                 /* 1: it has the options of play and evaluate, too */
+    const char *entries[2][2]; /* of its own options; NULL: it has fewer */
+} command;
+
+static const command commands[] = {
+    {"play",
+     "RUN",
+     "Plays games one after another by the weights of a run, or of a learner's file, and shows their returns.",
+     1,
+     {{"--episodes N", "games; 5"}, {"--text", "draw what the game shows: small images as letters, else its numbers"}}},
+    {"evaluate",
+     "RUN",
+     "Plays games in several environments at once by the weights of a run, or of a learner's file. Shows the mean "
+     "return, the standard deviation, and the 95% interval of the mean.",
+     1,
+     {{"--episodes N", "games; 30"}, {"--envs N", "environments; 8"}}},
+    {"list",
+     "[NAME]",
+     "Shows the library's games, or the one of this name, which may be a plug-in: ./games.so or ./games.so:Corridor.",
+     0,
+     {{"--env-options LIST", "of the game that is named"}}},
+    {"compare",
+     "RUN...",
+     "Compares runs: python -m gpureplay.compare RUN... of the Python package shows the table, and draws it.",
+     0,
+     {{NULL, NULL}}},
+};
+
+static const char *const player_entries[][2] = {
+    {"--weights best|last", "of the run's best evaluation, or the newest; last"},
+    {"--epsilon X", "probability of a random action; that of the run's evaluations, or of a file 0.05"},
+    {"--greedy", "the best action always"},
+    {"--env NAME", "the game, where RUN is a file, or a plug-in was moved"},
+    {"--env-options LIST", "the game's, in place of the run's"},
+    {"--seed N", "of everything random; the run's"},
+    {"--device NAME", "auto, cpu or cuda:N; auto"},
+    {"--threads N", "threads that compute on the CPU; the run's"},
+};
+
+static void add_command(gpur_text *text, const command *c)
+{
+    gpur_text_add(text, "usage: gpureplay-train %s %s%s\n\n ", c->name, c->usage, c->entries[0][0] ? " [options]" : "");
+    add_words(text, c->meaning, 2);
+    gpur_text_add(text, "%s", c->entries[0][0] ? "\n" : "");
+    for (size_t i = 0; i < sizeof c->entries / sizeof *c->entries && c->entries[i][0]; i++)
+        add_entry(text, c->entries[i][0], c->entries[i][1]);
+    for (size_t i = 0; c->plays && i < sizeof player_entries / sizeof *player_entries; i++)
+        add_entry(text, player_entries[i][0], player_entries[i][1]);
+}
+
+static const command *find_command(const char *name)
+{
+    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
+        if (strcmp(commands[i].name, name) == 0)
+            return &commands[i];
+    return NULL;
+}
+
 /* What everybody needs. */
 static void add_all(gpur_text *text)
 {
@@ -138,7 +206,11 @@ static void add_all(gpur_text *text)
                   "usage: gpureplay-train PRESET --env NAME [options]      trains\n"
                   "       gpureplay-train PRESET --help                    the options of a preset, with its defaults\n"
                   "       gpureplay-train --resume FOLDER                  goes on with a run\n"
-                  "       gpureplay-train --list [--env NAME]              the games, or one, and their options\n"
+                  "       gpureplay-train play RUN [options]               plays games by its weights\n"
+                  "       gpureplay-train evaluate RUN [options]           the mean return of its weights\n"
+                  "       gpureplay-train compare RUN...                   how to compare runs\n"
+                  "       gpureplay-train list [NAME]                      the games, or one, and their options\n"
+                  "       gpureplay-train COMMAND --help                   the options of such a command\n"
                   "       gpureplay-train PRESET --work I --folder FOLDER  is remote actor I of Ape-X\n\nPresets\n");
     static const char *const systems[] = {"fast DQN, DQN(lambda), Virtual Replay Cache", "Ape-X",
                                           "Ape-X DPG, for continuous actions", "GA3C", "A3C and A2C"};
@@ -163,6 +235,7 @@ static void add_all(gpur_text *text)
         {"--eval-episodes N", "episodes of an evaluation"},
         {"--checkpoint N", "steps between checkpoints; 0: none"},
         {"--out FOLDER", "where the files go (runs/ENV-SEED)"},
+        {"--seeds A-B", "runs with the seeds A to B, side by side as cores allow, each in the folder of its seed"},
         {"--quiet", "show no progress"},
     };
     for (size_t i = 0; i < sizeof entries / sizeof *entries; i++)
@@ -170,7 +243,8 @@ static void add_all(gpur_text *text)
     gpur_text_add(text, "\nExamples\n"
                         "  gpureplay-train --env CartPole-v1\n"
                         "  gpureplay-train fast-dqn-small --env MinAtar/Breakout --steps 5e5 --seed 2\n"
-                        "  gpureplay-train apex-dpg-small --env Pendulum --actors 2 --steps 20000\n\n"
+                        "  gpureplay-train apex-dpg-small --env Pendulum --actors 2 --steps 20000\n"
+                        "  gpureplay-train evaluate runs/MinAtar-Breakout-2 --weights best\n\n"
                         "Ctrl-C goes on to the next checkpoint, saves it, and says how to resume; once more ends at "
                         "once.\nExit status: 0 done, 130 interrupted, 2 an error.\n");
 }
@@ -189,7 +263,9 @@ gpur_status gpur_training_help(const char *preset, const char *env, const char *
 {
     gpur_text text = {0};
     gpur_status status = GPUR_OK;
-    if (preset)
+    if (preset && find_command(preset))
+        add_command(&text, find_command(preset));
+    else if (preset)
         status = add_preset(&text, preset, env, env_options);
     else
         add_all(&text);

@@ -529,6 +529,18 @@ static gpur_status replace(gpur_given *given, const gpur_text *value)
     return GPUR_OK;
 }
 
+gpur_status gpur_options_override(gpur_options *o, const char *name, const char *value)
+{
+    gpur_given *const given = find_given(o, name);
+    gpur_text text = {0};
+    if (!given)
+        return add(o, name, value, 0);
+    gpur_text_add(&text, "%s", value);
+    const gpur_status status = replace(given, &text);
+    gpur_text_free(&text);
+    return status;
+}
+
 /* A plug-in's file gets its absolute path, so that the run can be resumed from any folder. One without a slash is
  * searched for where dlopen searches, and stays as it is. The colon is where gpur_env_find takes it to be. */
 static gpur_status make_env_absolute(gpur_given *env)

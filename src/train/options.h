@@ -84,6 +84,9 @@ const char *gpur_options_value(const gpur_options *options, const char *name);
  * and the environment. */
 gpur_status gpur_options_resume(gpur_options *options, const char *folder);
 
+/* Sets a value in the place of the one that was stored or given. */
+gpur_status gpur_options_override(gpur_options *options, const char *name, const char *value);
+
 /* Writes the values of all options of the system to that file. */
 gpur_status gpur_options_write(const gpur_options *options, const gpur_train_settings *settings, const char *folder);
 

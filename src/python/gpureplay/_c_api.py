@@ -740,6 +740,39 @@ class ReplayPlan(Sized):
     ]
 
 
+class PlayConfig(Sized):
+    c_name = "gpur_play_config"
+    _fields_ = [
+        ("size", c_uint64),
+        ("path", c_char_p),
+        ("options", c_void_p),
+        ("best", c_int32),
+        ("greedy", c_int32),
+        ("epsilon", c_float),
+        ("envs", c_int32),
+        ("episodes", c_int64),
+        ("on_obs", CFUNCTYPE(None, c_void_p, c_void_p, c_void_p)),
+        ("on_game", CFUNCTYPE(None, c_void_p, c_double, c_int64)),
+        ("stop", CFUNCTYPE(c_int32, c_void_p)),
+        ("user", c_void_p),
+    ]
+
+
+class PlayResult(Sized):
+    c_name = "gpur_play_result"
+    _fields_ = [
+        ("size", c_uint64),
+        ("episodes", c_int64),
+        ("length", c_int64),
+        ("mean_return", c_double),
+        ("return_deviation", c_double),
+        ("interval", c_double),
+        ("version", c_int64),
+        ("best_step", c_int64),
+        ("best_return", c_double),
+    ]
+
+
 class PolicyConfig(Sized):
     c_name = "gpur_policy_config"
     _fields_ = [
@@ -1108,9 +1141,9 @@ STRUCTS: list[type[Struct]] = [
         ApexConfig, ApexNetworks, ApexTransport, BatchView, BlockInfo, BlockInput, PackerConfig, PackerStepInput,
         CheckpointOptions, CheckpointInfo, DeviceConfig, DeviceInfo, DPGConfig, ReturnsConfig, DQNConfig, Space,
         EnvInfo, EnvResult, EnvType, VectorResult, VectorEnvType, FastDQNConfig, GA3CConfig, LaneDraw, LaneStats,
-        LearnerStats, WeightInfo, ReplayPlan, PolicyConfig, PolicyInput, PolicyOutput, PolicyStats, PriorityStats,
-        ReplayConfig, FieldInfo, ReplayStats, RunEvent, RunConfig, FastDQNStats, GA3CStats, ApexStats, RunStats,
-        SequenceConfig, TrainingConfig, WriterConfig, StepInput, EpisodeInfo,
+        LearnerStats, WeightInfo, ReplayPlan, PlayConfig, PlayResult, PolicyConfig, PolicyInput, PolicyOutput,
+        PolicyStats, PriorityStats, ReplayConfig, FieldInfo, ReplayStats, RunEvent, RunConfig, FastDQNStats, GA3CStats,
+        ApexStats, RunStats, SequenceConfig, TrainingConfig, WriterConfig, StepInput, EpisodeInfo,
 ]
 FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {  # result, arguments
     "gpur_actor_critic_config_init": (c_int32, [c_void_p, c_uint64]),
@@ -1216,6 +1249,8 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {  # result, arguments
     "gpur_learner_write_weights": (c_int32, [c_void_p, c_int32, c_char_p, c_void_p, c_int64]),
     "gpur_image_layout": (c_int32, [c_int32, c_int32, c_int32]),
     "gpur_replay_plan_bytes": (c_int32, [c_void_p, c_void_p]),
+    "gpur_play_config_init": (c_int32, [c_void_p, c_uint64]),
+    "gpur_play": (c_int32, [c_void_p, c_void_p]),
     "gpur_policy_config_init": (c_int32, [c_void_p, c_uint64]),
     "gpur_policy_config_preset": (c_int32, [c_void_p, c_char_p]),
     "gpur_policy_create": (c_int32, [c_void_p, c_void_p, c_void_p]),

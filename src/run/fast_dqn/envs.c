@@ -19,7 +19,7 @@ static uint64_t seed_of(const gpur_fast_dqn *run, int32_t index)
 static gpur_status make_env(const gpur_fast_dqn *run, int32_t index, gpur_env_info *info)
 {
     const gpur_status status =
-        gpur_run_make_env(&run->core, seed_of(run, index), gpur_fast_dqn_runner(run, index), info);
+        gpur_run_make_env(&run->core.config, seed_of(run, index), gpur_fast_dqn_runner(run, index), info);
     return index >= run->shape.envs ? gpur_prefix_error(status, "the evaluation")
                                     : gpur_prefix_error(status, "environment %d", (int)index);
 }

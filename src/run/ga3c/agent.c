@@ -28,8 +28,8 @@ static gpur_status open_runner(agent *a, int64_t incarnation)
     const gpur_ga3c *const run = a->run;
     gpur_env_info info;
     a->runner.type = run->core.config.type;
-    GPUR_TRY(gpur_run_make_env(&run->core, gpur_run_env_seed(run->core.config.seed, a->slot->number, incarnation),
-                               &a->runner, &info));
+    GPUR_TRY(gpur_run_make_env(
+        &run->core.config, gpur_run_env_seed(run->core.config.seed, a->slot->number, incarnation), &a->runner, &info));
     return gpur_env_runner_open(&a->runner, &run->shape, NULL, run->model.check_finite);
 }
 

@@ -30,7 +30,8 @@ static gpur_status make_envs(gpur_ga3c *run, gpur_evaluator *e)
     for (int32_t i = 0; i < e->count; i++) {
         const uint64_t seed = gpur_run_env_seed(run->core.config.seed, FIRST_STREAM + i, made);
         e->taken[i] = run->eval_steps;
-        GPUR_TRY(gpur_prefix_error(gpur_run_make_env(&run->core, seed, &e->runners[i], &info), "the evaluation"));
+        GPUR_TRY(
+            gpur_prefix_error(gpur_run_make_env(&run->core.config, seed, &e->runners[i], &info), "the evaluation"));
     }
     return GPUR_OK;
 }
