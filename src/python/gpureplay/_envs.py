@@ -96,7 +96,7 @@ def open_envs(env: Any, *, num_envs: int | None = None, eval_env: Any = None, op
                         "environment need an eval_env")
     if isinstance(env, str):
         return (NativeEnvs(env, options) if is_native(env) else
-                PythonEnvs(_maker_of_name(env, _options_dict(options)), True))
+                PythonEnvs(maker_of_name(env, options_dict(options)), True))
     if options is not None:
         raise TypeError(f"env_options is {options!r} and env is {env!r}; options go with a name")
     if callable(env) and not hasattr(env, "reset"):
@@ -139,7 +139,7 @@ def name_of(name: str) -> str:
     return NativeEnvs(name, None).name if is_native(name) else name
 
 
-def _maker_of_name(name: str, options: Mapping[str, Any]) -> Callable[[int], Any]:
+def maker_of_name(name: str, options: Mapping[str, Any]) -> Callable[[int], Any]:
     """Of "dm_control/DOMAIN-TASK", of "module:function", or of an id of Gymnasium, which may be "module:Id-v0"."""
     if name.startswith("dm_control/"):
         from ._dm_control import ControlEnv  # which imports dm_control
@@ -214,14 +214,14 @@ def check_text(options: EnvOptions, env: Any) -> None:
     if not isinstance(options, Mapping) or not isinstance(env, str) or is_native(env):
         return
     for name, value in options.items():
-        found = _options_dict(options_text({name: value}, env))
+        found = options_dict(options_text({name: value}, env))
         if [*found] != [name] or type(found[name]) is not type(value) or found[name] != value:
             raise InvalidArgument(f"env_options[{name!r}] is {value!r}, which the text in the run's files does not "
                                   "give back; it must be a number, True, False, None, or a text without commas that is "
                                   "none of these: leave out= out, or give env as a function make_env(lane)")
 
 
-def _options_dict(options: EnvOptions) -> dict[str, Any]:
+def options_dict(options: EnvOptions) -> dict[str, Any]:
     """As Gymnasium takes them: keyword arguments of `make`. A value in a text is a literal of Python, or else a
     text."""
     if isinstance(options, Mapping):

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from ._settings import PolicyArguments, PolicySettings
 
 FLOAT32, INT32, _UINT32, _UINT64 = (np.dtype(kind) for kind in (np.float32, np.int32, np.uint32, np.uint64))
+_FILES_OF_RUNS = ("learner.safetensors", "best.safetensors")
 BytesLike = Union[bytes, bytearray, memoryview]
 
 
@@ -54,10 +55,10 @@ class ActedByPolicy(NamedTuple):
 
 
 def _environment_of_run(path: Path) -> dict[str, Any] | None:
-    """What config.json says of the environment of the run of which this is the folder, its checkpoint, or the learner's
-    file in one of them. None: there is no config.json, or beside the file one of another program. FileError: the folder
-    has one of another program, or it is damaged."""
-    folder = path if path.is_dir() else path.parent if path.name == "learner.safetensors" else None
+    """What config.json says of the environment of the run of which this is the folder, its checkpoint, or the file of
+    the learner or of the best weights in one of them. None: there is no config.json, or beside the file one of another
+    program. FileError: the folder has one of another program, or it is damaged."""
+    folder = path if path.is_dir() else path.parent if path.name in _FILES_OF_RUNS else None
     if folder is None:
         return None
     folder = Path(os.path.abspath(folder))
@@ -134,11 +135,11 @@ class Policy(Handle):
         `ActorCritic.save`, `save_weights` or `Policy.save`; or from the folder of a run (`train(out=)`), of whose
         learners it takes the one after the most train steps.
 
-        From the folder of a run, or from the learner.safetensors in it or in its checkpoint, the policy takes
-        observations as the environment gives them, and gives the actions that it takes: config.json of the run says
-        what these are. From any other file, and from one beside a config.json of another program, it takes what the
-        network reads, which of discrete and composed spaces are flattened observations, and its actions count from 0,
-        or are vectors of numbers of -1 to 1.
+        From the folder of a run, or from learner.safetensors or best.safetensors in it or in its checkpoint, the policy
+        takes observations as the environment gives them, and gives the actions that it takes: config.json of the run
+        says what these are. From any other file, and from one beside a config.json of another program, it takes what
+        the network reads, which of discrete and composed spaces are flattened observations, and its actions count from
+        0, or are vectors of numbers of -1 to 1.
 
         options: max_batch, streams, seed, math, as for the constructor.
 

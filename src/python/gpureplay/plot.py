@@ -80,12 +80,12 @@ def _episodes_of(folder: Path) -> Curve:
     return Curve(steps, seconds_at(folder, steps), _running_mean(rows["return"]), None)
 
 
-def _evaluations_of(folder: Path) -> Curve:
+def evaluations_of(folder: Path) -> Curve:
     rows = read_array(folder, "evaluation")
     return Curve(rows["step"], seconds_at(folder, rows["step"]), rows["mean_return"], rows["return_deviation"])
 
 
-def _settings_of(config: dict[str, Any]) -> str:
+def settings_of(config: dict[str, Any]) -> str:
     """What runs of one curve have in common."""
     names = ("environment", "run", "apex", "ga3c", "replay", "learner", "dpg", "actor_critic")
     parts = {name: dict(config[name]) for name in names if name in config}
@@ -111,7 +111,7 @@ def read_runs(folders: Sequence[str | os.PathLike[str]]) -> list[Runs]:
     labels: dict[str, str] = {}
     for folder in map(Path, folders):
         config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-        settings = _settings_of(config)
+        settings = settings_of(config)
         groups.setdefault(settings, []).append(folder)
         labels[settings] = _label_of(config)
     found = []
@@ -123,7 +123,7 @@ def read_runs(folders: Sequence[str | os.PathLike[str]]) -> list[Runs]:
         if len(members) > 1:
             label += f", mean of {len(members)} runs"
         found.append(Runs(label, [_episodes_of(folder) for folder in members],
-                          [_evaluations_of(folder) for folder in members]))
+                          [evaluations_of(folder) for folder in members]))
     return found
 
 

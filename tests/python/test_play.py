@@ -1,0 +1,220 @@
+# SPDX-License-Identifier: MIT
+"""Around a run, in Python: games that are played by its weights, as gpureplay-train plays them, videos, and runs that
+are compared."""
+
+import importlib
+import importlib.util
+import json
+import math
+import os
+import re
+import subprocess
+import sys
+
+import gpureplay
+import gymnasium
+import numpy as np
+import pytest
+from gpureplay import _scores, compare, play
+from support import PACKAGE, compile_plugin, needs_files
+
+pytestmark = needs_files
+TRAIN = os.environ.get("GPUREPLAY_TRAIN", "")
+in_c = pytest.mark.skipif(not TRAIN, reason="GPUREPLAY_TRAIN does not name gpureplay-train")
+
+# Frames in which nothing is random, so that equal actions give equal games. The return has the actions: each is a digit
+# of it, in base 2, as far as float32 holds them.
+FRAMES = """
+#include <gpureplay/env.h>
+#include <stdlib.h>
+static const char *show(int *steps, unsigned char *obs)
+{
+    for (int i = 0; i < 144; i++)
+        obs[i] = (unsigned char)(i * 37 + *steps * 101 + *steps * i);
+    return NULL;
+}
+static const char *init(const char *options, uint64_t seed, gpur_env_info *info, void **env)
+{
+    info->obs = (gpur_space){.dtype = GPUR_UINT8, .shape = {12, 12}, .high = 255};
+    info->action = (gpur_space){.dtype = GPUR_INT32, .num_actions = 2, .high = 1};
+    info->max_steps = 40;
+    return (*env = calloc(1, sizeof(int))) ? NULL : "no memory";
+}
+static const char *reset(void *env, void *obs) { return *(int *)env = 0, show(env, obs); }
+static const char *step(void *env, const void *action, void *obs, gpur_env_result *result)
+{
+    const int at = ++*(int *)env;
+    result->reward = *(const int32_t *)action ? (float)(1 << at % 20) : 0;
+    result->terminated = at == 20;
+    result->continues = at == 20 && *(const int32_t *)action;
+    return show(env, obs);
+}
+static const gpur_env_type type = {.size = sizeof type, .name = "Frames", .init = init, .reset = reset, .step = step,
+                                   .close = free};
+const gpur_env_type *gpur_env_plugin(const char *name) { return &type; }
+"""
+FEW = ["--device", "cpu", "--threads", "1", "--prepopulation", "200", "--steps", "400", "--target-period", "200",
+       "--eval-period", "200", "--eval-episodes", "2", "--checkpoint", "0", "--quiet"]
+
+
+def train(folder, *options):
+    subprocess.run([TRAIN, *map(str, options), *FEW, "--out", folder], check=True, timeout=120)
+    return folder
+
+
+def games_in_c(folder, *options):
+    shown = subprocess.run([TRAIN, "play", folder, *options], check=True, timeout=120, capture_output=True, text=True)
+    return [(float(score), int(length)) for score, length in
+            re.findall(r"^game \d+: return (\S+), (\d+) steps$", shown.stdout, flags=re.M)]
+
+
+def module(name, *arguments, wanted=0):
+    paths = {"PYTHONPATH": os.pathsep.join([str(PACKAGE), os.environ.get("PYTHONPATH", "")])}
+    done = subprocess.run([sys.executable, "-m", f"gpureplay.{name}", *map(str, arguments)], capture_output=True,
+                          text=True, timeout=120, check=False, env={**os.environ, **paths})
+    assert done.returncode == wanted, done.stderr
+    return done
+
+
+@pytest.fixture(scope="module")
+def frames(tmp_path_factory):
+    """A run in frames, which are stacked."""
+    folder = tmp_path_factory.mktemp("frames")
+    return train(folder / "run", "--env", compile_plugin(folder, FRAMES), "--preset", "fast-dqn-small")
+
+
+@pytest.fixture(scope="module")
+def pole(tmp_path_factory):
+    return train(tmp_path_factory.mktemp("pole") / "run", "--env", "CartPole-v1", "--seed", "3")
+
+
+@in_c
+@pytest.mark.parametrize("weights", ["last", "best"])
+def test_both_programs_play_the_same_games(frames, weights):
+    games = list(play.play(frames, episodes=3, weights=weights, greedy=True))
+    assert [tuple(game) for game in games] == games_in_c(frames, "--episodes", "3", "--greedy", "--weights", weights)
+    assert games[0].length >= 20 and games[0].score > 0
+
+
+@in_c
+def test_the_module_plays(pole):
+    shown = module("play", pole, "--episodes", 3).stdout
+    scores = [float(score) for score in re.findall(r"^game \d: return (\d+), \1 steps$", shown, flags=re.M)]
+    assert len(scores) == 3 and f"mean return {np.mean(scores):.7g} of 3 games" in shown
+    assert shown == module("play", pole, "--episodes", 3).stdout
+    random = [[game.score for game in play.play(pole, episodes=60, epsilon=1.0, seed=seed)] for seed in (1, 2)]
+    assert random[0] != random[1]
+    assert all(16 < mean < 30 for mean in np.mean(random, axis=1))  # of random play the mean is 22
+    in_gymnasium = list(play.play(pole, episodes=2, env="gymnasium:CartPole-v1"))
+    assert all(game.score == game.length for game in in_gymnasium)
+    for words, wanted in ((["none"], "none"), ([pole, "--episodes", 0], "--episodes is 0; it must be 1 or more"),
+                          ([pole, "--env", "Nothing-v9"], "Nothing-v9"), ([pole, "--weights", "worst"], "worst")):
+        assert wanted in module("play", *words, wanted=2).stderr
+
+
+@in_c
+def test_the_best_weights_act_as_the_environment_takes_it(pole):
+    with gpureplay.Policy.open(pole / "best.safetensors", device="cpu") as policy:
+        assert policy.act(np.zeros((2, 4), np.float32)).shape == (2,)
+        assert policy.version in (50, 100)  # the train steps before one of the two evaluations
+
+
+@in_c
+@pytest.mark.skipif(importlib.util.find_spec("moviepy") is None, reason="needs moviepy")
+def test_a_video_of_each_game(pole, tmp_path):
+    module("play", pole, "--episodes", 2, "--video", tmp_path / "videos")
+    assert len(list((tmp_path / "videos").glob("*.mp4"))) == 2
+
+
+@in_c
+def test_a_video_needs_moviepy(pole, tmp_path, monkeypatch):
+    find = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "moviepy" else find(name))
+    with pytest.raises(ModuleNotFoundError, match="`pip install moviepy`"):
+        list(play.play(pole, video=str(tmp_path)))
+
+
+def test_continuous_and_probable_actions_are_played(tmp_path):
+    few = {"device": "cpu", "threads": 1, "steps": 1000, "eval_episodes": 1, "checkpoint": 0, "progress": False}
+    for preset, env, more in (("apex-dpg-small", "Pendulum", {"actors": 1, "prepopulation": 500, "eval_period": 0}),
+                              ("a2c-small", "CartPole-v1", {"agents": 4})):
+        gpureplay.train(env, preset=preset, out=tmp_path / preset, **few, **more)
+        for greedy in (False, True):
+            games = list(play.play(tmp_path / preset, episodes=2, greedy=greedy, device="cpu"))
+            assert len(games) == 2 and all(game.length == 200 or env != "Pendulum" for game in games)
+
+
+# Comparing.
+
+
+def made_run(folder, evaluations, *, env="MinAtar/Breakout", preset="fast-dqn-small", seed=1, **options):
+    """The files of a run that compare reads. evaluations: {step: mean return}."""
+    folder.mkdir(parents=True)
+    config = {"environment": {"name": env}, "options": {"env": env, "preset": preset, "seed": seed, **options},
+              "run": {"seed": seed, **options}}
+    (folder / "config.json").write_text(json.dumps(config))
+    rows = "".join(f"{step},30,900,{score},1\n" for step, score in evaluations.items())
+    (folder / "evaluations.csv").write_text("step,episodes,length,mean_return,return_deviation\n" + rows)
+    names = importlib.import_module("gpureplay._run_folder").COLUMNS["rates"]
+    (folder / "rates.csv").write_text(",".join(names) + "\n" + ",".join(["1"] * len(names)) + "\n")
+    return folder
+
+
+def test_runs_are_compared_at_equal_steps(tmp_path):
+    for seed, score in ((1, 10.0), (2, 12.0), (3, 17.0)):
+        made_run(tmp_path / f"a-{seed}", {100: 1, 200: score, 300: 99}, seed=seed, batch=32)
+        made_run(tmp_path / f"b-{seed}", {100: 2, 200: 2 * score}, seed=seed, batch=64)
+    made_run(tmp_path / "c", {100: 5.0, 250: 6.0}, preset="a2c-small")
+    made_run(tmp_path / "d", {50: 7.0}, env="Pendulum", preset="apex-dpg-small")
+    rows = compare.rows_of(compare.read_groups(sorted(tmp_path.iterdir())))
+    assert [(row.env, row.label, row.runs, row.step, row.mean) for row in rows] == [
+        ("MinAtar/Breakout", "fast-dqn-small batch=64", 3, 200, 26.0),
+        ("MinAtar/Breakout", "fast-dqn-small batch=32", 3, 200, 13.0),
+        ("MinAtar/Breakout", "a2c-small", 1, 200, 5.0), ("Pendulum", "apex-dpg-small", 1, 50, 7.0)]
+    assert math.isclose(rows[1].half, 4.303 * np.std([10, 12, 17], ddof=1) / math.sqrt(3), rel_tol=1e-6)
+    assert math.isnan(rows[2].half) and all(math.isnan(row.percent) for row in rows)
+    shown = module("compare", *sorted(tmp_path.iterdir()), "--out", tmp_path / "picture.png")
+    row = r"^MinAtar/Breakout +fast-dqn-small batch=32 +3 +200 +13 +\+- 8\.957$"
+    assert re.search(row, shown.stdout, flags=re.M), shown
+    assert "human" not in shown.stdout
+    assert (tmp_path / "picture.png").exists() or "pip install matplotlib" in shown.stderr
+    made_run(tmp_path / "empty", {})
+    assert "empty has no evaluation" in module("compare", tmp_path / "empty", wanted=2).stderr
+    assert "config.json" in module("compare", tmp_path, wanted=2).stderr
+
+
+def test_atari_games_are_compared_with_humans(tmp_path):
+    """The mean of a human is 100%, that of random play 0%."""
+    for name, env, score in (("1", "Pong", 14.6), ("2", "ALE/Breakout-v5", 1.7),
+                             ("3", "BeamRiderNoFrameskip-v4", 16926.5)):
+        made_run(tmp_path / name, {100: score}, env=env, preset="fast-dqn")
+    rows = compare.rows_of(compare.read_groups(sorted(tmp_path.iterdir())))
+    assert {row.env: round(row.percent, 6) for row in rows} == {"Pong": 100, "ALE/Breakout-v5": 0,
+                                                               "BeamRiderNoFrameskip-v4": 100}
+    assert re.search(r"^median of 3 games +fast-dqn +100$", compare.table_of(rows), flags=re.M)
+    assert len(_scores._SCORES) == 57 and math.isnan(_scores.human_normalized("MinAtar/Breakout", 1.0))
+    for name in ("Ms_Pacman", "ms_pacman", "MsPacman", "ALE/MsPacman-v5"):
+        assert _scores.human_normalized(name, 6951.6) == 100
+
+
+@in_c
+def test_real_runs_are_compared(pole, frames):
+    shown = module("compare", pole, frames, "--out", pole / "compare.png").stdout
+    assert re.search(r"^CartPole-v1 +fast-dqn-small-vectors +1 +400 ", shown, flags=re.M), shown
+    assert re.search(r"^Frames +fast-dqn-small +1 +400 ", shown, flags=re.M), shown
+
+
+def test_a_picture_for_each_environment(tmp_path):
+    pytest.importorskip("matplotlib")
+    for seed in (1, 2):
+        made_run(tmp_path / f"a-{seed}", {100: 1, 200: 3 + seed}, seed=seed)
+        made_run(tmp_path / f"b-{seed}", {100: 1, 200: 3}, env="Pendulum", seed=seed)
+    compare.draw(compare.read_groups(sorted(tmp_path.iterdir())), tmp_path / "picture.png")
+    assert (tmp_path / "picture.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_an_environment_of_gymnasium_is_made_with_the_options_of_the_run():
+    config = {"options": {"env": "gymnasium:CartPole-v1", "env-options": "max_episode_steps=7"}}
+    env = play._make(config, None, None, None)
+    assert isinstance(env, gymnasium.Env) and env.spec.max_episode_steps == 7
+    assert play._make(config, "CartPole-v1", None, None).name == "CartPole-v1"
