@@ -187,6 +187,23 @@ static void check_nothing_loaded(void)
     CHECK(stats.env_steps == 0 && stats.train_steps == 0 && replay.appended == 0);
 }
 
+TEST(a_policy_cannot_be_opened_from_the_file_of_a_run_but_from_its_folder)
+{
+    const run_settings config = run_fixture_config(4, 1, 1);
+    gpur_policy *policy = NULL;
+    char path[FOLDER_ROOM + 32];
+    open_and_save(&config, NULL);
+    path_of("run.safetensors", path);
+    CHECK_FAILS(gpur_policy_open(fixture.device, path, NULL, &policy), GPUR_FILE_ERROR,
+                "run.safetensors is a fast DQN run file, which has no network; it must be a file of a learner");
+    path_of("replay.safetensors", path);
+    CHECK_FAILS(gpur_policy_open(fixture.device, path, NULL, &policy), GPUR_FILE_ERROR,
+                "replay.safetensors is a replay file, which has no network");
+    CHECK_OK(gpur_policy_open(fixture.device, folder, NULL, &policy));
+    gpur_policy_destroy(policy);
+    close_and_remove();
+}
+
 /* One file of three is that of the first save, as if the second one had been stopped amid its files. */
 TEST(files_of_different_saves_are_refused)
 {
@@ -321,6 +338,7 @@ int main(int argc, char **argv)
     RUN(environments_that_cannot_be_saved_begin_new_episodes_with_new_seeds);
     RUN(a_resumed_run_with_whole_episodes_has_none_made_of_two);
     RUN(a_run_with_the_most_environments_is_saved_and_loaded);
+    RUN(a_policy_cannot_be_opened_from_the_file_of_a_run_but_from_its_folder);
     RUN(files_of_different_saves_are_refused);
     RUN(a_load_that_fails_changes_nothing_or_ends_the_run);
     RUN(a_log_that_no_lane_writes_is_refused);

@@ -116,17 +116,27 @@ static gpur_status find_in_folder(const char *folder, char *path, size_t room)
                                  folder, names[0], names[1]);
 }
 
+/* 1: files of this kind have no network: those of a replay, and those of a run, whose kind ends with that word or is of
+ * a version before 0.1.0. */
+static int has_no_network(const char *kind)
+{
+    static const char *const others[] = {"replay", "apex", "ga3c"};
+    const size_t length = strlen(kind);
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (strcmp(kind, others[i]) == 0)
+            return 1;
+    return length >= 3 && strcmp(kind + length - 3, "run") == 0;
+}
+
 static gpur_status check_has_network(const gpur_checkpoint *file)
 {
-    static const char *const others[] = {"replay", "run", "apex", "ga3c"};
     const char *const kind =
         gpur_checkpoint_is_ours(file) ? gpur_tensors_find_metadata(&file->tensors, "gpureplay.kind") : NULL;
-    for (size_t i = 0; kind && i < sizeof others / sizeof *others; i++)
-        if (strcmp(kind, others[i]) == 0)
-            return gpur_fail(GPUR_FILE_ERROR,
-                             "%s is a %s file, which has no network; it must be a file of a learner, of a policy or of "
-                             "weights, or the folder of a run",
-                             file->file.path, kind);
+    if (kind && has_no_network(kind))
+        return gpur_fail(GPUR_FILE_ERROR,
+                         "%s is a %s file, which has no network; it must be a file of a learner, of a policy or of "
+                         "weights, or the folder of a run",
+                         file->file.path, kind);
     return GPUR_OK;
 }
 
