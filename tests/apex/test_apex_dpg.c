@@ -254,10 +254,28 @@ TEST(actors_in_threads_fill_the_replay_while_both_networks_are_trained)
     apex_fixture_close(&fixture);
 }
 
+/* What an actor has whose first weights are others, when it has pulled. */
+static void pull_with_other_weights(unsigned char *weights)
+{
+    static unsigned char room[1 << 20];
+    const gpur_apex *const apex = fixture.apex;
+    gpur_policy_config config;
+    gpur_actor_policies own = {NULL, NULL};
+    int64_t number = 0;
+    int is_newer = 0;
+    CHECK_OK(gpur_policy_config_init(&config, sizeof config));
+    config.seed = 99;
+    CHECK_OK(gpur_actor_policies_open(&own, apex->learner->device, &apex->format->schema, &apex->networks, 1, &config));
+    CHECK_OK(gpur_shared_pull(&apex->shared, &own, room, &number, &is_newer));
+    CHECK(number == gpur_shared_broadcasts(&apex->shared) && is_newer == 1);
+    CHECK_OK(gpur_actor_policies_get_weights(&own, weights));
+    gpur_actor_policies_close(&own);
+}
+
 /* The train steps are a multiple of broadcast_period. */
 TEST(actors_get_the_newest_weights_of_both_networks)
 {
-    static unsigned char sent[1 << 20], wanted[1 << 20];
+    static unsigned char sent[1 << 20], wanted[1 << 20], got[1 << 20];
     begin();
     CHECK_OK(open_run());
     CHECK_OK(gpur_run_advance(fixture.run, 0, 50));
@@ -269,6 +287,8 @@ TEST(actors_get_the_newest_weights_of_both_networks)
     CHECK_OK(gpur_policy_pull(p->critic, fixture.learner, GPUR_WEIGHTS_ONLINE));
     CHECK_OK(gpur_actor_policies_get_weights(p, wanted));
     CHECK(memcmp(sent, wanted, (size_t)bytes) == 0);
+    pull_with_other_weights(got);
+    CHECK(memcmp(got, wanted, (size_t)bytes) == 0);
     apex_fixture_close(&fixture);
 }
 

@@ -715,6 +715,71 @@ TEST(an_evaluation_without_end_shows_its_episode_and_can_be_stopped)
     run_fixture_close(&fixture);
 }
 
+/* An environment that loses a life with its third step after a reset, and never ends by itself. */
+static const char *reset_life(void *env, void *obs)
+{
+    *(int32_t *)env = 0;
+    *(float *)obs = 0.0f;
+    return NULL;
+}
+
+static const char *step_life(void *env, const void *action, void *obs, gpur_env_result *result)
+{
+    int32_t *const steps = env;
+    (void)action;
+    ++*steps;
+    *result = (gpur_env_result){.reward = 1.0f, .terminated = *steps == 3, .continues = *steps == 3};
+    *(float *)obs = 0.0f;
+    return NULL;
+}
+
+static void close_life(void *env)
+{
+    (void)env;
+}
+
+static gpur_status choose_nothing(void *context, int64_t count, const unsigned char *obs, const uint32_t *streams,
+                                  const uint64_t *steps, int32_t greedy, void *actions)
+{
+    (void)context, (void)obs, (void)streams, (void)steps, (void)greedy;
+    memset(actions, 0, (size_t)count * sizeof(int32_t));
+    return GPUR_OK;
+}
+
+static int counts_down(void *context)
+{
+    int *const left = context;
+    return (*left)-- == 0;
+}
+
+/* The games that were given up have lost a life: neither their steps, which max_steps limits, nor their rewards go into
+ * the next evaluation. */
+TEST(the_next_evaluation_has_nothing_of_the_games_that_were_given_up)
+{
+    static const gpur_env_type type = {
+        .size = sizeof type, .name = "life", .reset = reset_life, .step = step_life, .close = close_life};
+    const gpur_obs_shape shape = {.frame_bytes = 4, .element_bytes = 4, .dtype = GPUR_FLOAT32, .stack = 1};
+    const gpur_env_info info = {.size = sizeof info, .max_steps = 5};
+    gpur_evaluator e = {0};
+    gpur_run_event event = {0};
+    int32_t envs[2];
+    int three = 3, enough = 100;
+    CHECK_OK(gpur_evaluator_alloc(&e, 2, &type, sizeof(int32_t), 0));
+    for (int i = 0; i < 2; i++)
+        CHECK_OK(gpur_env_runner_take_env(&e.runners[i], &envs[i], &info));
+    CHECK_OK(gpur_evaluator_open(&e, &shape, 1));
+    gpur_evaluator_begin(&e, 2, 0);
+    CHECK_OK(gpur_evaluator_play(&e, choose_nothing, &three, counts_down));
+    CHECK(!gpur_evaluator_is_over(&e) && e.games[0].is_reset && e.games[1].is_reset && e.length == 6);
+    gpur_evaluator_abandon(&e);
+    gpur_evaluator_begin(&e, 2, 0);
+    CHECK_OK(gpur_evaluator_play(&e, choose_nothing, &enough, counts_down));
+    CHECK(gpur_evaluator_is_over(&e));
+    gpur_evaluator_fill_event(&e, &event);
+    CHECK(event.length == 10 && event.episodes == 2 && event.mean_return > 4.9 && event.mean_return < 5.1);
+    gpur_evaluator_close(&e);
+}
+
 /* Stops the run in its fifth step, when eight are dispatched. */
 static void stop_at_step_5(void *context, gpur_run_phase part, int64_t step)
 {
@@ -1149,6 +1214,7 @@ int main(int argc, char **argv)
     RUN(a_run_that_ends_inside_a_target_period_does_all_its_train_steps);
     RUN(a_burst_can_be_stopped);
     RUN(an_evaluation_without_end_shows_its_episode_and_can_be_stopped);
+    RUN(the_next_evaluation_has_nothing_of_the_games_that_were_given_up);
     RUN(settings_that_do_not_go_together_are_refused);
     RUN(a_learner_in_the_middle_of_a_target_period_is_refused);
     RUN(a_callers_type_without_what_it_must_have_is_refused);
