@@ -96,6 +96,10 @@ enum { GPUR_FAST_DQN_FIELDS = 7 };
  *                      of 16 filters of 3 x 3 and 128 units [Young & Tian 2019, section 4], for other observations two
  *                      layers of 128; Adam; C = 1,000; 5,000 steps of prepopulation; epsilon to 0.1 over 100,000 steps;
  *                      a replay of 100,000
+ *   "fast-dqn-small-vectors"
+ *                      "fast-dqn-small" for observations of one number or one axis, like those of CartPole: a dueling
+ *                      network of 128 units in each layer and double Q learning; C = 400; epsilon to 0.05 over 50,000
+ *                      steps; evaluations without epsilon
  *   "dqn-lambda-2019-small", "vrc-2021-small"
  *                      these two systems with the sizes and the learning rate of "fast-dqn-small", and 8,000 returns
  *

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+/* In the order of their systems, which messages that list them rely on. */
 static const struct {
     const char *name;
     int32_t system;

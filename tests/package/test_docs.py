@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The documents: every C block compiles, those with a main run, and every file and every name of ours that is named or
-linked exists.
+linked exists. The public headers describe every preset of a run.
 
 usage: test_docs.py FOLDER_OF_libgpureplay.so
 A block that opens with ```c is a whole translation unit. Fragments and other languages name something else. A name is
@@ -64,8 +64,16 @@ def names_are_known(path, text, known):
         assert found, f"{path.relative_to(ROOT)}: nothing of ours is named {word}"
 
 
+def presets_are_described():
+    headers = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "include/gpureplay").glob("*.h"))
+    names = re.findall(r'{"([\w-]+)", GPUR_PRESET_', (ROOT / "src/run/presets.c").read_text(encoding="utf-8"))
+    missing = [name for name in names if f'"{name}"' not in headers]
+    assert names and not missing, f"no header in include/gpureplay describes the presets {missing}"
+
+
 def main():
     count, known = 0, set()
+    presets_are_described()
     for folder in ("include", "src", "kernels", "tests", "bench"):
         for path in (ROOT / folder).rglob("*"):
             if path.suffix in (".h", ".c", ".cc", ".py", ".cmake", ".sh") and path.name != "test_docs.py":

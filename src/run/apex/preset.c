@@ -19,6 +19,13 @@ typedef struct preset {
     gpur_apex_config apex;
 } preset;
 
+/* A preset by its name. */
+typedef struct system_entry {
+    const char *name;
+    gpur_status (*set)(preset *p); /* what is its own */
+    int is_dpg;
+} system_entry;
+
 /* A ring 1/16 above the soft capacity, so that between two trims nothing is overwritten: at the paper's rates 100 train
  * steps see 6,600 transitions, and its median real size was 2,035,050. The oldest leave, as in its Atari games; the
  * exponent of the other eviction is that of its appendix D. */
@@ -123,12 +130,12 @@ static void set_extra_frames(preset *p)
     p->replay.extra_frames = c->layout == GPUR_LAYOUT_FRAMES ? repeated + c->capacity / 64 : 0;
 }
 
-static gpur_status set_dqn_system(preset *p)
+static gpur_status set_dqn_system(preset *p, const system_entry *system)
 {
     GPUR_TRY(gpur_preset_check_env(&p->base));
     GPUR_TRY(set_apex(p));
     p->learner.returns.cache_size = 0;
-    GPUR_TRY(strcmp(p->base.name, "apex-dqn") == 0 ? set_apex_dqn(p) : set_apex_dqn_small(p));
+    GPUR_TRY(system->set(p));
     p->learner.network.num_actions = p->base.info.action.num_actions;
     p->learner.math = gpur_preset_math(&p->base);
     gpur_preset_set_layout(&p->base, p->fields, &p->replay);
@@ -151,7 +158,7 @@ static gpur_status set_dpg(gpur_dpg_config *dpg)
 }
 
 /* Appendix D. Frames are steps here: actions are not repeated. */
-static void set_apex_dpg(preset *p)
+static gpur_status set_apex_dpg(preset *p)
 {
     set_replay(p, 1000000, 50000);
     p->replay.first_priority = GPUR_FIRST_PRIORITY_EVER;
@@ -159,6 +166,7 @@ static void set_apex_dpg(preset *p)
     p->dpg.actor_optimizer.clip_norm = p->dpg.critic_optimizer.clip_norm = 40.0f; /* as per DQN */
     p->apex.pull_period = 400;
     p->apex.max_episode_steps = 50000;
+    return GPUR_OK;
 }
 
 static void set_small_network(gpur_network_config *network, gpur_optimizer_config *optimizer)
@@ -168,7 +176,7 @@ static void set_small_network(gpur_network_config *network, gpur_optimizer_confi
     optimizer->learning_rate = (gpur_schedule){.first = 1e-3f, .last = 1e-3f};
 }
 
-static void set_apex_dpg_small(preset *p)
+static gpur_status set_apex_dpg_small(preset *p)
 {
     set_replay(p, 100000, 2000);
     set_small_network(&p->dpg.actor, &p->dpg.actor_optimizer);
@@ -182,9 +190,10 @@ static void set_apex_dpg_small(preset *p)
     p->apex.rows_under_way =
         gpur_apex_rows_under_way(p->apex.samples_per_insert, p->dpg.batch_size, p->dpg.target_period);
     p->base.run.eval_period = 20000;
+    return GPUR_OK;
 }
 
-static gpur_status set_dpg_system(preset *p)
+static gpur_status set_dpg_system(preset *p, const system_entry *system)
 {
     GPUR_REQUIRE(p->base.info.obs.dtype == GPUR_FLOAT32,
                  "%s: the dtype of its observations is %d; it must be GPUR_FLOAT32", p->base.env_name,
@@ -195,16 +204,30 @@ static gpur_status set_dpg_system(preset *p)
     p->dpg.actor.num_actions = (int32_t)gpur_min(gpur_space_numbers(&p->base.info.action), INT32_MAX);
     GPUR_TRY(
         gpur_prefix_error(gpur_action_selector_check(&p->base.info.action, &p->dpg.actor), "%s", p->base.env_name));
-    if (strcmp(p->base.name, "apex-dpg") == 0)
-        set_apex_dpg(p);
-    else
-        set_apex_dpg_small(p);
+    GPUR_TRY(system->set(p));
     p->base.is_frame = 0; /* a table of numbers is no image */
     gpur_preset_set_layout(&p->base, p->fields, &p->replay);
     p->replay.extra_frames = 0;
     p->fields[1] = (gpur_field){"action", GPUR_FLOAT32, {p->dpg.actor.num_actions}};
     add_fields(p);
     return GPUR_OK;
+}
+
+/* The presets. */
+
+static const system_entry systems[] = {
+    {"apex-dqn", set_apex_dqn, 0},
+    {"apex-dqn-small", set_apex_dqn_small, 0},
+    {"apex-dpg", set_apex_dpg, 1},
+    {"apex-dpg-small", set_apex_dpg_small, 1},
+};
+
+static const system_entry *find_system(const char *name)
+{
+    for (size_t i = 0; i < sizeof systems / sizeof *systems; i++)
+        if (strcmp(systems[i].name, name) == 0)
+            return &systems[i];
+    return NULL;
 }
 
 static gpur_status read_configs(preset *p, const gpur_replay_config *replay, const gpur_apex_config *apex)
@@ -226,21 +249,21 @@ static gpur_status write_configs(preset *p, gpur_run_config *run, gpur_field *fi
     return gpur_sized_write(apex, &p->apex, sizeof p->apex, "gpur_apex_config");
 }
 
-static gpur_status set_dqn_config(preset *p, gpur_dqn_config *dqn)
+static gpur_status set_dqn_config(preset *p, const system_entry *system, gpur_dqn_config *dqn)
 {
     GPUR_REQUIRE(dqn, "dqn is NULL; preset \"%s\" sets it", p->base.name);
     GPUR_TRY(gpur_dqn_config_init(&p->learner, sizeof p->learner));
     GPUR_TRY(gpur_sized_read(&p->learner, sizeof p->learner, dqn, "gpur_dqn_config"));
-    GPUR_TRY(set_dqn_system(p));
+    GPUR_TRY(set_dqn_system(p, system));
     return gpur_sized_write(dqn, &p->learner, sizeof p->learner, "gpur_dqn_config");
 }
 
-static gpur_status set_dpg_config(preset *p, gpur_dpg_config *dpg)
+static gpur_status set_dpg_config(preset *p, const system_entry *system, gpur_dpg_config *dpg)
 {
     GPUR_REQUIRE(dpg, "dpg is NULL; preset \"%s\" sets it", p->base.name);
     GPUR_TRY(gpur_dpg_config_init(&p->dpg, sizeof p->dpg));
     GPUR_TRY(gpur_sized_read(&p->dpg, sizeof p->dpg, dpg, "gpur_dpg_config"));
-    GPUR_TRY(set_dpg_system(p));
+    GPUR_TRY(set_dpg_system(p, system));
     return gpur_sized_write(dpg, &p->dpg, sizeof p->dpg, "gpur_dpg_config");
 }
 
@@ -250,13 +273,12 @@ gpur_status gpur_apex_preset(const char *name, gpur_run_config *run, gpur_field 
 {
     preset p = {.fields = {{0}}};
     GPUR_REQUIRE(name && run && fields && replay && apex, "an argument is NULL; none but dqn or dpg may be");
-    const int is_dqn = strcmp(name, "apex-dqn") == 0 || strcmp(name, "apex-dqn-small") == 0;
-    const int is_dpg = strcmp(name, "apex-dpg") == 0 || strcmp(name, "apex-dpg-small") == 0;
-    if (!is_dqn && !is_dpg)
+    const system_entry *const system = find_system(name);
+    if (!system)
         return gpur_preset_refuse(name, GPUR_PRESET_APEX_DQN, GPUR_PRESET_APEX_DPG);
     GPUR_TRY(gpur_preset_open(&p.base, name, run));
     GPUR_TRY(gpur_run_require_type(&p.base.run, "Ape-X"));
     GPUR_TRY(read_configs(&p, replay, apex));
-    GPUR_TRY(is_dqn ? set_dqn_config(&p, dqn) : set_dpg_config(&p, dpg));
+    GPUR_TRY(system->is_dpg ? set_dpg_config(&p, system, dpg) : set_dqn_config(&p, system, dqn));
     return write_configs(&p, run, fields, replay, apex);
 }
