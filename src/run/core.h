@@ -15,7 +15,8 @@
 
 enum { GPUR_RUN_ERROR = 1024, GPUR_RUN_RECENT = 100 };
 
-/* All are called by the thread that advances, with arguments that were checked, and on a run that has not ended. */
+/* The functions up to `load` are called by the thread that advances, with arguments that were checked, and on a run
+ * that has not ended. Any thread calls `fill_stats` and `loss`, also on a run that has ended. */
 typedef struct gpur_run_system {
     /* 1: its train steps do not follow from its environment steps. Then an advance may limit the train steps, and a
      * load may leave the replay to be filled again. */
@@ -64,7 +65,7 @@ struct gpur_run {
     const gpur_run_system *system;
     gpur_learner *learner;  /* of events; NULL where a test has none */
     gpur_run_config config; /* its env_options are memory of the run */
-    int64_t evaluated_at;  /* environment steps of the last evaluation that was due. Only of the thread that advances */
+    int64_t evaluated_at;  /* environment steps of the last evaluation that was due. Of the thread that advances */
     _Atomic int ends_soon; /* 1: advances end at the next point where the run can be saved */
     _Atomic int stopping;  /* gpur_run_stop was called, and the call that it ends has not returned yet */
 

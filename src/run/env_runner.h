@@ -72,10 +72,10 @@ void gpur_env_runner_close_env(gpur_env_runner *runner);
 gpur_status gpur_env_runner_reset(gpur_env_runner *runner);
 gpur_status gpur_env_runner_step(gpur_env_runner *runner, const void *action, gpur_env_result *result);
 
-/* Turns an environment's refusal into an error; NULL is GPUR_OK. */
-gpur_status gpur_env_error(const char *sentence);
-
 /* The same two for an environment that is one of a vector, which has written `frame` already: they check it, and show
  * it to the network. */
 gpur_status gpur_env_runner_note_beginning(gpur_env_runner *runner);
 gpur_status gpur_env_runner_note_step(gpur_env_runner *runner, const gpur_env_result *result);
+
+/* Turns an environment's refusal into an error; NULL is GPUR_OK. */
+gpur_status gpur_env_error(const char *sentence);

@@ -4,13 +4,14 @@
 
 #include "run/folder.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <string.h>
 #include <unistd.h>
 
 static const char file_name[] = "run.safetensors";
 
-/* Entries of the table itself: two settings, which are texts, seven counts and an array. */
+/* Entries of the table itself: two settings, eight counts and an array. */
 enum { OWN_COUNTS = 8, ALL_COUNTS = GPUR_STATE_COUNTS + OWN_COUNTS };
 
 /* The contents of a file: written, or compared with those of a file. */
@@ -23,16 +24,19 @@ typedef struct contents {
 
 void gpur_state_add_setting(gpur_state_table *table, const char *name, int32_t type, const void *value)
 {
+    assert(table->setting_count < GPUR_STATE_SETTINGS);
     table->settings[table->setting_count++] = (gpur_scalar){name, type, (void *)(uintptr_t)value};
 }
 
 void gpur_state_add_count(gpur_state_table *table, const char *name, int32_t type, void *value)
 {
+    assert(table->count_count < GPUR_STATE_COUNTS);
     table->counts[table->count_count++] = (gpur_scalar){name, type, value};
 }
 
 void gpur_state_add_array(gpur_state_table *table, gpur_state_array array)
 {
+    assert(table->array_count < GPUR_STATE_ARRAYS);
     table->arrays[table->array_count++] = array;
 }
 
