@@ -223,6 +223,7 @@ TEST(the_time_between_two_calls_is_no_wait_for_the_limiter)
     settings.apex.samples_per_insert = 1e6;
     settings.apex.limiter_timeout = 1.0;
     CHECK_OK(open_run());
+    const double begin_seconds = gpur_clock_seconds(), pause = 1.1;
     while (!has_waiting_block())
         CHECK_OK(gpur_run_advance(fixture.run, 0, 50));
     for (int i = 0; i < 3; i++)
@@ -230,7 +231,8 @@ TEST(the_time_between_two_calls_is_no_wait_for_the_limiter)
     nanosleep(&(struct timespec){.tv_sec = 1, .tv_nsec = 100000000}, NULL);
     for (int i = 0; i < 3; i++)
         advance_for_a_while();
-    CHECK_EQUAL(apex_fixture_stats(&fixture).apex.limiter_timeouts, 0);
+    if (gpur_clock_seconds() - begin_seconds - pause < settings.apex.limiter_timeout) /* on a busy machine it is not */
+        CHECK_EQUAL(apex_fixture_stats(&fixture).apex.limiter_timeouts, 0);
     apex_fixture_close(&fixture);
 }
 
@@ -654,7 +656,7 @@ TEST(an_evaluation_that_is_stopped_is_given_up_or_goes_on)
     if (status == GPUR_OK) /* it was quicker */
         CHECK_FAILS(gpur_run_advance(fixture.run, 0, 0), GPUR_INTERRUPTED, "");
     CHECK_OK(gpur_run_advance(fixture.run, 0, 0)); /* does not wait for it */
-    CHECK_OK(gpur_run_advance(fixture.run, 1, 0));
+    CHECK_OK(gpur_run_advance(fixture.run, 200, 0)); /* on a busy machine it is not due before these steps */
     CHECK(fixture.kinds[GPUR_RUN_EVALUATION] == 2 && fixture.evaluation.episodes == 20000);
     CHECK_EQUAL(fixture.evaluation.length, 20000 * 20);
     apex_fixture_close(&fixture);
