@@ -218,3 +218,24 @@ def test_an_environment_of_gymnasium_is_made_with_the_options_of_the_run():
     env = play._make(config, None, None, None)
     assert isinstance(env, gymnasium.Env) and env.spec.max_episode_steps == 7
     assert play._make(config, "CartPole-v1", None, None).name == "CartPole-v1"
+
+
+def test_events_follow_a_run(tmp_path):
+    """A look adds what the run has written since the one before, and nothing twice."""
+    pytest.importorskip("tensorboard")
+    from gpureplay import tensorboard
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    run = made_run(tmp_path / "run", {100: 1.5, 200: 1.5})
+    (run / "episodes.csv").write_text("step,lane,length,return\n7,0,3,2\n7,1,3,2\n")  # equal ones count twice
+    followed = tensorboard._Events(run, None)
+    followed.go_on()
+    with open(run / "evaluations.csv", "a") as file:
+        file.write("300,30,900,2.5,1\n")
+    followed.go_on()
+    followed.close()
+    events = EventAccumulator(str(run / "tensorboard"), size_guidance={"scalars": 0})
+    events.Reload()
+    assert [(event.step, event.value) for event in events.Scalars("evaluation/mean_return")] == [
+        (100, 1.5), (200, 1.5), (300, 2.5)]
+    assert len(events.Scalars("episode/return")) == 2
