@@ -285,6 +285,25 @@ TEST(apex_dpg_has_the_published_constants)
     CHECK(c.fields[0].shape[0] == 3 && strcmp(c.fields[7].name, "priority") == 0 && c.replay.fields == c.fields);
 }
 
+/* Also where they are 0 or NULL: a learner of remote actors has none of its own. */
+TEST(actors_command_and_folder_are_the_callers)
+{
+    static const char *const names[] = {"apex-dqn", "apex-dqn-small", "apex-dpg", "apex-dpg-small"};
+    static const char *const command[] = {"actor", NULL};
+    system_config c;
+    for (int i = 0; i < 4; i++)
+        for (int with = 0; with < 2; with++) {
+            set_others(&c);
+            c.run.type = i < 2 ? &frames : pendulum();
+            c.apex.actors = 0, c.apex.remote_actors = with ? 5 : 0;
+            c.apex.command = with ? command : NULL, c.apex.folder = with ? "folder" : NULL;
+            CHECK_OK(gpur_apex_preset(names[i], &c.run, c.fields, &c.replay, &c.learner, &c.dpg, &c.apex));
+            CHECK(c.apex.actors == 0 && c.apex.remote_actors == (with ? 5 : 0));
+            CHECK(c.apex.command == (with ? command : NULL) && c.apex.restarts == 1);
+            CHECK(with ? c.apex.folder && strcmp(c.apex.folder, "folder") == 0 : c.apex.folder == NULL);
+        }
+}
+
 /* An environment whose observations are a table of numbers, and whose actions have two axes. */
 static const char *table_init(const char *options, uint64_t seed, gpur_env_info *info, void **env)
 {
@@ -380,6 +399,7 @@ int main(int argc, char **argv)
     RUN(apex_dqn_has_the_published_constants);
     RUN(apex_dqn_small_is_like_fast_dqn_small_but_for_its_system);
     RUN(apex_dpg_has_the_published_constants);
+    RUN(actors_command_and_folder_are_the_callers);
     RUN(apex_dpg_takes_arrays_and_refuses_what_is_not_continuous);
     RUN(a_refused_preset_changes_nothing);
     RUN(runs_can_be_made_of_all_presets);
