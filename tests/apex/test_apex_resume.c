@@ -118,6 +118,29 @@ TEST(a_run_is_resumed_by_filling_its_replay_again)
     test_remove_folder();
 }
 
+/* The period is counted from the last one that was due, also if that was before the save. */
+TEST(an_evaluation_is_not_played_again_after_a_load)
+{
+    snprintf(folder, sizeof folder, "%s", test_file_path("run.safetensors"));
+    *strrchr(folder, '/') = 0;
+    CHECK_OK(apex_fixture_settings("numbers", &settings));
+    settings.run.eval_period = 1000, settings.run.eval_episodes = 1;
+    CHECK_OK(open_run());
+    CHECK_OK(gpur_run_advance(fixture.run, 1010, 0));
+    CHECK_EQUAL(apex_fixture_stats(&fixture).evaluations, 1);
+    CHECK_OK(gpur_run_save(fixture.run, folder));
+    apex_fixture_close(&fixture);
+    CHECK_OK(open_run());
+    CHECK_OK(gpur_run_load(fixture.run, folder, 0));
+    CHECK_OK(gpur_run_advance(fixture.run, 10, 0));
+    const gpur_run_stats stats = apex_fixture_stats(&fixture);
+    CHECK(stats.env_steps < 2000 && stats.evaluations == 1);
+    CHECK_OK(gpur_run_advance(fixture.run, 2000 - stats.env_steps, 0));
+    CHECK_EQUAL(apex_fixture_stats(&fixture).evaluations, 2);
+    apex_fixture_close(&fixture);
+    test_remove_folder();
+}
+
 TEST(folders_of_other_runs_are_refused)
 {
     open_and_save();
@@ -162,6 +185,7 @@ int main(int argc, char **argv)
     test_main_begin(argc, argv);
     RUN(a_run_is_resumed_with_its_replay);
     RUN(a_run_is_resumed_by_filling_its_replay_again);
+    RUN(an_evaluation_is_not_played_again_after_a_load);
     RUN(folders_of_other_runs_are_refused);
     RUN(a_folder_of_two_saves_is_refused);
     return test_main_end();

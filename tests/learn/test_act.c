@@ -192,13 +192,14 @@ TEST(a_call_is_carried_out_in_launches_of_at_most_256_steps)
     static const struct {
         int32_t mode;
         int64_t steps, like;                    /* the Q values are those of the latest weights after `like` steps */
-    } cases[] = {{GPUR_ACT_PREVIOUS, 256, 0},   /* one launch: before it */
+    } cases[] = {{GPUR_ACT_PREVIOUS, 0, 0},     /* no launch: the first weights */
+                 {GPUR_ACT_PREVIOUS, 256, 0},   /* one launch: before it */
                  {GPUR_ACT_PREVIOUS, 257, 256}, /* two: between them */
                  {GPUR_ACT_TARGET, 256, 0},
                  {GPUR_ACT_TARGET, 257, 200}};
     float got[LAUNCHES][FIXTURE_ACTIONS], want[LAUNCHES][FIXTURE_ACTIONS];
     CHECK_EQUAL(GPUR_LAUNCH_STEPS, 256);
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < 5; i++) {
         CHECK_OK(act_between(cases[i].mode, 200, 2, cases[i].steps, got));
         CHECK_OK(act_between(GPUR_ACT_LATEST, 200, 2, cases[i].like, want));
         TEST_REQUIRE(memcmp(got[1], want[1], sizeof got[1]) == 0, "mode %d after %d steps acts with other weights",
