@@ -20,8 +20,8 @@
  * norm nor by value, so that weights become NaN or, since the mean squares are infinite, move no more. An infinite loss
  * alone is no sign of it: the gradient of Huber's loss, and one that is clipped, can be finite nevertheless. The device
  * notes the step (gpur_learner_stats.diverged_at) and what was not finite in it, and training goes on until the host
- * sees it, without waiting for it: the next call that trains, refreshes, acts, saves or lets a policy pull is refused
- * with GPUR_INVALID_ARGUMENT, at the latest that after gpur_learner_sync, which itself waits and reports it. The
+ * sees it, without waiting for it. From then on calls that train, refresh, act, save or let a policy pull are refused
+ * with GPUR_INVALID_ARGUMENT. gpur_learner_sync waits for the steps, and so always sees it and reports it. The
  * message has the network, if there are two, the step, those of its loss, mean Q and gradient norm that were not
  * finite, the loss before, and the settings that most often are why. gpur_learner_load brings the learner back to a
  * saved state. gpur_learner_q_values, gpur_learner_read_weights and the statistics show the numbers as they are. Any
@@ -73,12 +73,13 @@ enum { GPUR_LAUNCH_STEPS = 256 };
  */
 GPUR_API gpur_status gpur_learner_train(gpur_learner *learner, int64_t steps);
 
-/* Waits until all train steps that have been enqueued are done. Any thread. GPUR_INVALID_ARGUMENT: NULL.
- * GPUR_DEVICE_ERROR: the device failed in one of them. */
+/* Waits until all train steps that have been enqueued are done. Any thread. GPUR_INVALID_ARGUMENT: NULL, or
+ * the learner has diverged (see the top of this file). GPUR_DEVICE_ERROR: the device failed in one of them. */
 GPUR_API gpur_status gpur_learner_sync(gpur_learner *learner);
 
 /* What gpur_learner_get_stats reports. Losses, norms and rates are of the last step done. "Since the last call" means
- * since the previous call by any thread. Counts that a learner has not are 0, and numbers that it has not NaN. */
+ * since the previous call by any thread. A count that a learner does not have is 0, and another number that it does not
+ * have is NaN. */
 typedef struct gpur_learner_stats {
     uint64_t size;              /* sizeof(gpur_learner_stats), as the caller was compiled: set it before the call */
     int64_t steps;              /* train steps done */
@@ -101,7 +102,8 @@ typedef struct gpur_learner_stats {
     int64_t actions;            /* actions chosen by gpur_learner_act */
     int64_t invalid_actions;    /* transitions that trained nothing because of their action, over all steps. DQN: it was
                                    not 0 to num_actions - 1; DPG: one of its numbers was not -1 to 1. They are from
-                                   before the learner was made, from device memory, or of a host batch */
+                                   before the learner was made, from device memory, or of a host batch. DPG: from 0
+                                   again after gpur_learner_load */
     int64_t refreshes;          /* refreshes of the cache of returns, enqueued */
     int64_t missing_rows;       /* entries of the cache that were drawn and trained nothing, because their transition
                                    had been overwritten (of lanes also: its final observation), or because the refresh

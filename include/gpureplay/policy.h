@@ -174,8 +174,8 @@ typedef struct gpur_policy_output {
  * Computes actions and Q values of observations in one forward pass. Any number of threads; waits while `streams` other
  * calls run. Allocates no memory.
  *
- *   GPUR_INVALID_ARGUMENT  count, an epsilon or a sigma out of range, an output that the head has not, a stream on the
- *                          CPU, a stream under capture, memory of another GPU, or NULL; nothing is computed
+ *   GPUR_INVALID_ARGUMENT  count, an epsilon or a sigma out of range, an output that the head does not have, a stream
+ *                          on the CPU, a stream under capture, memory of another GPU, or NULL; nothing is computed
  */
 GPUR_API gpur_status gpur_policy_act(gpur_policy *policy, const gpur_policy_input *input,
                                      const gpur_policy_output *output);

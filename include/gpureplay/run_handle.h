@@ -89,10 +89,10 @@ typedef struct gpur_run_config {
                                            NULL, the default: none */
     const char *env_options;            /* given to each environment's init; NULL, the default: "". Copied */
     uint64_t seed;                      /* of environments and exploration; default 0 */
-    int64_t eval_period;                /* environment steps between evaluations, beside which fast DQN and Ape-X train
-                                           on; of fast DQN a multiple of target_period. If a block of Ape-X passes
-                                           several multiples, they have one evaluation. 0: only gpur_run_evaluate
-                                           evaluates. Default 250,000 */
+    int64_t eval_period;                /* environment steps between evaluations; fast DQN and Ape-X train on
+                                           while one is played. Fast DQN: a multiple of target_period. Ape-X: if one
+                                           block passes several multiples, there is one evaluation for all of them.
+                                           0: only gpur_run_evaluate evaluates. Default 250,000 */
     int64_t eval_episodes;              /* episodes of an evaluation; 0: there are none. Default 30 */
     float eval_epsilon;                 /* epsilon in evaluations, 0 to 1; default 0.05. Without effect in GA3C, which
                                            draws actions, and on action vectors, which then have no noise */
@@ -128,13 +128,13 @@ GPUR_API void gpur_run_destroy(gpur_run *run);
 
 /*
  * Takes so many more environment steps, of all environments together, and does the train steps that belong to them.
- * Evaluations that became due, also one that is due after the last of these steps, have been delivered when it returns,
- * and events, too.
+ * When it returns, all events have been delivered, and all evaluations that became due, also one that is due after the
+ * last of these steps.
  *
  * Fast DQN and GA3C take exactly `env_steps`; after the call they neither act nor train. In Ape-X the call returns when
- * so many steps of actors were received, or so many train steps were done, whichever is first; of the steps there may
- * be more by less than a block and n_step. Its actors go on between calls until their blocks fill what the connection
- * holds, and then wait.
+ * so many steps of actors were received, or so many train steps were done, whichever is first. It may have received
+ * more steps, by less than a block and n_step. Its actors go on between calls until their blocks fill what the
+ * connection holds, and then wait.
  *
  *   env_steps    0 or more; of a vector environment a multiple of num_envs. Ape-X, 0: no limit of this kind
  *   train_steps  0: no limit. Fast DQN and GA3C train as their environment steps say, and take no other number

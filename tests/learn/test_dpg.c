@@ -888,6 +888,10 @@ static void train_on_arrays(float outside, float *weights, int64_t *drawn)
     const gpur_learner_stats stats = learner_fixture_stats(dpg);
     CHECK(stats.steps == 30 && stats.diverged_at == 0);
     CHECK(learner_fixture_weights(dpg, GPUR_WEIGHTS_ONLINE, weights, MAX_WEIGHTS) > 0);
+    CHECK_OK(gpur_learner_save(dpg, test_file_path("dpg.safetensors"), NULL));
+    CHECK_OK(gpur_learner_load(dpg, test_file_path("dpg.safetensors"), NULL));
+    CHECK(learner_fixture_stats(dpg).steps == 30 && learner_fixture_stats(dpg).invalid_actions == 0);
+    test_remove_folder();
     gpur_learner *again = NULL; /* what is in the ring is looked at, however it came */
     CHECK_EQUAL(gpur_dpg_create(fixture.replay, &c, &again), fabsf(outside) > 1.0f ? GPUR_INVALID_ARGUMENT : GPUR_OK);
     gpur_learner_destroy(again);
