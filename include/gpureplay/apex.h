@@ -70,9 +70,9 @@ typedef struct gpur_apex_config {
                                      are 50,000 frames of Atari */
     int64_t broadcast_period;   /* train steps between two broadcasts of weights to the actors; default 10 */
     int64_t soft_capacity;      /* gpur_replay_trim is called with it every trim_period train steps; 0, the default:
-                                     only the replay's capacity limits it. At most the capacity, and at least max_batch. Unless
-                                     the replay samples without replacement, a small one takes less: the message of a
-                                     refusal has the least number */
+                                   only the replay's capacity limits it. At most the capacity, and at least max_batch.
+                                   Unless the replay samples without replacement, a small one takes less: the message
+                                   of a refusal has the least number */
     int64_t trim_period;        /* default 100 */
     double samples_per_insert;  /* transitions learned for each transition received, after min_size; the side that is
                                      ahead waits. Then an actor goes on when its block was appended, and not before, so
