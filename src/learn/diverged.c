@@ -49,9 +49,10 @@ int gpur_learner_first_spoiled(const gpur_learner *learner, const gpur_train_sta
 {
     int first = learner->main;
     for (int i = 0; i < learner->network_count; i++) {
+        if (learner->networks[i].shares_weights) /* it has no state of its own */
+            continue;
         const uint64_t at = states[i].diverged_at;
-        if (!learner->networks[i].shares_weights && at > 0 &&
-            (states[first].diverged_at == 0 || at < states[first].diverged_at))
+        if (at > 0 && (states[first].diverged_at == 0 || at < states[first].diverged_at))
             first = i;
     }
     return first;
