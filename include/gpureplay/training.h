@@ -15,6 +15,12 @@
  *     gpur_training_finish(training);             // the last rows, and the learner
  *     gpur_training_destroy(training);
  *
+ * A program that makes the objects itself, in another language, say, calls in place of gpur_training_open:
+ *
+ *     gpur_training_get_settings(training, &settings);          // with which it makes them
+ *     gpur_training_adopt_device(training, device);
+ *     gpur_training_adopt(training, replay, learner, run);
+ *
  * docs/training.md has the options of each preset and the files of a folder. One thread makes these calls. Any thread
  * may call gpur_training_stop and gpur_training_look meanwhile.
  */
@@ -22,6 +28,9 @@
 #define GPUREPLAY_TRAINING_H
 
 #include "gpureplay/run_handle.h"
+#include "gpureplay/fast_dqn.h"
+#include "gpureplay/ga3c.h"
+#include "gpureplay/apex.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -44,21 +53,34 @@ typedef struct gpur_training_config {
     const char *resume;         /* the folder of a run that goes on, with its options; those that are given must be
                                       the same, but for steps, which may be more, and env, where a plug-in has moved.
                                       NULL, the default: a new run. Copied */
-    const gpur_env_type *type;  /* the environment's, in place of the option env. NULL, the default: that option's */
+    const gpur_env_type *type;  /* the environment's, in place of that of the option env, which the files then have
+                                      as it is. NULL, the default: that option's */
+    const gpur_vector_env_type *vector; /* trains in place of `type`, which then plays the evaluations. NULL, the
+                                              default: the option's, if it steps all at once */
     const char *const *command; /* of Ape-X with processes=1: words that start an actor, ended by NULL, followed by
                                       the options that it must know. NULL, the default: actors are threads. Copied */
     void (*on_event)(void *user, const gpur_run_event *event); /* NULL, the default: not called */
 
     /* Gets each row of the record: of kind "episode", "evaluation", "rates", "actor" or "tuner", with the names of its
      * columns, and for each a number (NaN: none) or, where it is not NULL, a word. In the thread that advances or that
-     * looks. NULL, the default: not called. */
+     * looks. Before, in gpur_training_begin, it gets the columns of each kind, with `values` NULL. NULL, the default:
+     * not called. */
     void (*on_row)(void *user, const char *kind, int32_t columns, const char *const *names, const double *values,
                    const char *const *words);
 
-    /* Gets a line to show: what will run and where it writes (GPUR_SAY_INFO), or a warning (GPUR_SAY_WARNING), such as
-     * of an actor that has ended. Any thread. NULL, the default: not called. */
+    /* Gets a line to show: what will run, where it writes, and advice (GPUR_SAY_INFO), or a warning (GPUR_SAY_WARNING),
+     * such as of an actor that has ended. Any thread. NULL, the default: not called. */
     void (*say)(void *user, int32_t kind, const char *line);
     void *user; /* given to these functions */
+
+    /* What a door has beside the options. These texts are the caller's, and stay until the training is destroyed. */
+    const char *program;          /* for config.json. NULL, the default: gpureplay-train */
+    const char *const *overrides; /* lines of options.txt with settings of objects that the caller makes, such as
+                                        "agent {...}", ended by NULL. NULL, the default: a run that has any is refused */
+    const char *const *document;  /* "name json", or "environment.name json", ended by NULL: more members of
+                                        config.json. NULL, the default: none */
+    int32_t begins_again; /* with `resume`: 1: a run that saves no checkpoints begins again; 0, the default: it is
+                                refused */
 } gpur_training_config;
 
 /* Sets every member to its default. Any thread. */
@@ -74,12 +96,44 @@ GPUR_API void gpur_training_destroy(gpur_training *training);
  * no learner, without cuBLAS, it opens the CPU, and says so. */
 GPUR_API gpur_status gpur_training_open(gpur_training *training);
 
-/* The handles, which belong to the training. NULL: not wanted, and not there. */
+/* The settings of a training. What the pointers point to belongs to it, and may be changed until gpur_training_begin:
+ * config.json has what is there then. Members of other systems are not set. */
+typedef struct gpur_training_settings {
+    uint64_t size;                  /* sizeof(gpur_training_settings), as the caller was compiled */
+    int32_t system;                 /* GPUR_PRESET_* */
+    int32_t threads, deterministic; /* of the device */
+    int32_t processes;              /* 1: the actors of Ape-X are processes, whose command the caller sets */
+    const char *preset, *device;
+    gpur_run_config *run; /* with the training's on_event and user, which the run must get */
+    gpur_fast_dqn_config *fast_dqn;
+    gpur_apex_config *apex;
+    gpur_ga3c_config *ga3c;
+    gpur_replay_config *replay;
+    gpur_dqn_config *dqn;
+    gpur_dpg_config *dpg;
+    gpur_actor_critic_config *actor_critic;
+} gpur_training_settings;
+
+GPUR_API gpur_status gpur_training_get_settings(gpur_training *training, gpur_training_settings *settings);
+
+/* Takes a device, which stays the caller's, in place of the one that gpur_training_open would open, and says what will
+ * run. Before the replay takes its memory. */
+GPUR_API gpur_status gpur_training_adopt_device(gpur_training *training, gpur_device *device);
+
+/* Takes objects on that device, which stay the caller's: they are destroyed after the last call with the training.
+ * `replay` NULL: the learner has none. */
+GPUR_API gpur_status gpur_training_adopt(gpur_training *training, gpur_replay *replay, gpur_learner *learner,
+                                         gpur_run *run);
+
+/* The handles, which belong to the training, unless it has adopted them. NULL: not wanted, and not there. */
 GPUR_API void gpur_training_get(gpur_training *training, gpur_device **device, gpur_replay **replay,
                                 gpur_learner **learner, gpur_run **run);
 
 /* Makes the folder of a new run, or goes back to the last checkpoint. A folder with files of a run is refused. */
 GPUR_API gpur_status gpur_training_begin(gpur_training *training);
+
+/* config.json as a text, valid until it is destroyed; NULL: there is no memory. After gpur_training_begin. */
+GPUR_API const char *gpur_training_document(gpur_training *training);
 
 /* The folder, "" if there is none; the environment steps taken; and those of the last checkpoint, -1 if there is
  * none. */
@@ -92,9 +146,10 @@ GPUR_API int64_t gpur_training_saved_step(const gpur_training *training);
 GPUR_API gpur_status gpur_training_advance(gpur_training *training);
 
 /* Lets gpur_training_advance go on to the next point where a checkpoint can be taken, save it, and return
- * GPUR_INTERRUPTED. An evaluation that is played beside the training is finished, the one at the end given up. Any
- * thread; also safe in a signal handler. */
-GPUR_API void gpur_training_stop(gpur_training *training);
+ * GPUR_INTERRUPTED. An evaluation that is played beside the training is finished, the one at the end given up.
+ * `at_once` 1, or no checkpoints: it returns as soon as gpur_run_stop lets it. Any thread; also safe in a signal
+ * handler, and in on_event. */
+GPUR_API void gpur_training_stop(gpur_training *training, int32_t at_once);
 
 /* Adds a row to rates.csv when one is due, every 5 seconds, and writes the line that shows progress to `line` (`bytes`,
  * cut off there; NULL: none is wanted). Any thread, one at a time. */
@@ -120,6 +175,9 @@ GPUR_API gpur_status gpur_training_work(gpur_training *training, int32_t actor, 
  * made for. Any thread. */
 GPUR_API gpur_status gpur_training_help(const char *preset, const char *env, const char *env_options, char *text,
                                         int64_t bytes);
+
+/* The name of option number `i` of a system (GPUR_PRESET_*), from 0 on. NULL: it has fewer. */
+GPUR_API const char *gpur_training_option_name(int32_t system, int32_t i);
 
 /* What stands for the value of an option in texts, as "N" of "steps". NULL: no system has such an option. */
 GPUR_API const char *gpur_training_option_value(const char *name);

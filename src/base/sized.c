@@ -147,6 +147,7 @@ int64_t gpur_struct_size(const char *name)
         STRUCT(gpur_ga3c_config),
         STRUCT(gpur_ga3c_stats),
         STRUCT(gpur_training_config),
+        STRUCT(gpur_training_settings),
         STRUCT(gpur_play_config),
         STRUCT(gpur_play_result),
     };

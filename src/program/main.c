@@ -194,7 +194,7 @@ static void on_signal(int number)
     gpur_training *const training = atomic_load(&running);
     if (!training)
         return;
-    gpur_training_stop(training);
+    gpur_training_stop(training, 0);
     (void)!write(STDERR_FILENO, notice, sizeof notice - 1);
 }
 
@@ -322,7 +322,7 @@ static void say(void *user, int32_t kind, const char *line)
     if (kind == GPUR_SAY_WARNING)
         fprintf(stderr, "%s\n", line);
     else if (!a->quiet)
-        printf("%s\n", line);
+        printf("%s%s\n", isatty(STDOUT_FILENO) ? "\r\033[K" : "", line);
     fflush(stdout);
 }
 

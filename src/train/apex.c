@@ -3,7 +3,6 @@
 #include "train/system.h"
 
 #include "base/numbers.h"
-#include "train/config_document.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -120,18 +119,8 @@ static gpur_status complete_dpg(const gpur_options *o, gpur_train_settings *s)
 
 static void describe(gpur_text *text, const gpur_train_settings *s)
 {
-    gpur_text_add(text, "%s, %d actors in %s, by %s", s->env.name, (int)s->apex.actors,
-                  s->apex.command ? "processes" : "threads", s->preset);
-}
-
-static int32_t *math_dqn(gpur_train_settings *s)
-{
-    return &s->dqn.math;
-}
-
-static int32_t *math_dpg(gpur_train_settings *s)
-{
-    return &s->dpg.math;
+    const char *const where = s->apex.remote_actors > 0 ? "elsewhere" : s->processes ? "in processes" : "in threads";
+    gpur_text_add(text, "%s, %d actors %s, by %s", s->env.name, (int)s->apex.actors, where, s->preset);
 }
 
 static gpur_apex_networks networks_dqn(const gpur_train_settings *s)
@@ -142,16 +131,6 @@ static gpur_apex_networks networks_dqn(const gpur_train_settings *s)
 static gpur_apex_networks networks_dpg(const gpur_train_settings *s)
 {
     return (gpur_apex_networks){.size = sizeof(gpur_apex_networks), .acting = &s->dpg.actor, .critic = &s->dpg.critic};
-}
-
-static int64_t target_period_dqn(const gpur_train_settings *s)
-{
-    return s->dqn.target_period;
-}
-
-static int64_t target_period_dpg(const gpur_train_settings *s)
-{
-    return s->dpg.target_period;
 }
 
 static gpur_status open_dqn(gpur_train_settings *s, gpur_train_handles *h)
@@ -168,31 +147,14 @@ static gpur_status open_dpg(gpur_train_settings *s, gpur_train_handles *h)
     return gpur_apex_create(h->learner, &s->all, &s->apex, &h->run);
 }
 
-static gpur_replay_config replay_of(const gpur_train_settings *s)
+static void settle_dqn(gpur_train_settings *s)
 {
-    gpur_replay_config replay = s->replay;
-    replay.index_source = gpur_train_source(replay.index_source, &replay);
-    return replay;
+    gpur_train_settle_source(&s->replay, &s->dqn.index_source);
 }
 
-static void add_settings_dqn(gpur_json *j, const gpur_train_settings *s)
+static void settle_dpg(gpur_train_settings *s)
 {
-    const gpur_replay_config replay = replay_of(s);
-    gpur_dqn_config learner = s->dqn;
-    learner.index_source = gpur_train_source(learner.index_source, &replay);
-    gpur_config_document_add_apex(j, s);
-    gpur_config_document_add_replay(j, &replay);
-    gpur_config_document_add(j, "learner", gpur_dqn_config_members, &learner, NULL);
-}
-
-static void add_settings_dpg(gpur_json *j, const gpur_train_settings *s)
-{
-    const gpur_replay_config replay = replay_of(s);
-    gpur_dpg_config learner = s->dpg;
-    learner.index_source = gpur_train_source(learner.index_source, &replay);
-    gpur_config_document_add_apex(j, s);
-    gpur_config_document_add_replay(j, &replay);
-    gpur_config_document_add(j, "dpg", gpur_dpg_config_members, &learner, NULL);
+    gpur_train_settle_source(&s->replay, &s->dpg.index_source);
 }
 
 static void add_episode(gpur_row *row, const gpur_run_event *event)
@@ -317,12 +279,15 @@ static void add_summary(gpur_text *text, const gpur_train_span *span, const gpur
     }
 }
 
-#define APEX(kind)                                                                                                     \
+#define APEX(kind, learner_name)                                                                                       \
     {                                                                                                                  \
-        .fill = fill, .complete = complete_##kind, .describe = describe, .math = math_##kind, .open = open_##kind,     \
-        .networks = networks_##kind, .target_period = target_period_##kind, .add_settings = add_settings_##kind,       \
+        .run = {"apex", gpur_apex_config_members, offsetof(gpur_train_settings, apex)},                                \
+        .learner = {learner_name, gpur_##kind##_config_members, offsetof(gpur_train_settings, kind)},                  \
+        .math = offsetof(gpur_train_settings, kind.math),                                                              \
+        .target_period = offsetof(gpur_train_settings, kind.target_period), .fill = fill, .complete = complete_##kind, \
+        .describe = describe, .open = open_##kind, .settle = settle_##kind, .networks = networks_##kind,               \
         .add_episode = add_episode, .add_rates = add_rates, .show_beginning = show_beginning,                          \
         .show_values = show_values, .add_summary = add_summary, .has_free_learner = 1, .has_actors_file = 1,           \
         .lane = "actor",                                                                                               \
     }
-const gpur_train_system gpur_train_apex_dqn = APEX(dqn), gpur_train_apex_dpg = APEX(dpg);
+const gpur_train_system gpur_train_apex_dqn = APEX(dqn, "learner"), gpur_train_apex_dpg = APEX(dpg, "dpg");

@@ -88,16 +88,6 @@ static void add_members(gpur_json *j, const gpur_member *members, const void *co
         add_member(j, member, config);
 }
 
-void gpur_config_document_add(gpur_json *j, const char *name, const gpur_member *members, const void *config,
-                              const gpur_run_config *all)
-{
-    gpur_json_begin(j, name, '{');
-    add_members(j, members, config);
-    if (all)
-        add_members(j, gpur_run_config_members, all);
-    gpur_json_end(j, '}');
-}
-
 /* The lines "key: value" of gpur_build_info. */
 static gpur_status add_build(gpur_json *j)
 {
@@ -177,7 +167,21 @@ static void add_action(gpur_json *j, const gpur_space *action)
     gpur_json_end(j, '}');
 }
 
-static void add_environment(gpur_json *j, const gpur_train_settings *s)
+/* The caller's own members "name json", of which those in a part are "part.name json". */
+static void add_given(gpur_json *j, const char *const *members, const char *part)
+{
+    const size_t before = strlen(part);
+    for (; members && *members; members++) {
+        const char *const name = *members + before, *const space = strchr(*members, ' ');
+        char own[64];
+        if (!space || strncmp(*members, part, before) != 0 || memchr(name, '.', (size_t)(space - name)))
+            continue;
+        snprintf(own, sizeof own, "%.*s", (int)(space - name), name);
+        gpur_json_number(j, own, space + 1);
+    }
+}
+
+static void add_environment(gpur_json *j, const gpur_train_settings *s, const char *const *given)
 {
     const gpur_env_info *const info = &s->env.info;
     gpur_json_begin(j, "environment", '{');
@@ -194,19 +198,11 @@ static void add_environment(gpur_json *j, const gpur_train_settings *s)
         add_action(j, &info->action);
     gpur_json_integer(j, "max_steps", info->max_steps);
     gpur_json_integer(j, "save_bytes", info->save_bytes);
+    add_given(j, given, "environment.");
     gpur_json_end(j, '}');
 }
 
-void gpur_config_document_add_apex(gpur_json *j, const gpur_train_settings *s)
-{
-    gpur_json_begin(j, "apex", '{');
-    add_members(j, gpur_apex_config_members, &s->apex);
-    add_members(j, gpur_run_config_members, &s->all);
-    gpur_json_integer(j, "processes", s->apex.command != NULL);
-    gpur_json_end(j, '}');
-}
-
-void gpur_config_document_add_replay(gpur_json *j, const gpur_replay_config *replay)
+static void add_replay(gpur_json *j, const gpur_replay_config *replay)
 {
     gpur_json_begin(j, "replay", '{');
     gpur_json_begin(j, "fields", '[');
@@ -217,25 +213,42 @@ void gpur_config_document_add_replay(gpur_json *j, const gpur_replay_config *rep
     gpur_json_end(j, '}');
 }
 
-gpur_status gpur_config_document_write(const gpur_options *o, const gpur_train_settings *s,
-                                       const gpur_train_handles *handles, const char *folder)
+/* Of run, replay and learner. */
+static void add_settings(gpur_json *j, const gpur_train_system *system, const gpur_train_settings *s)
 {
-    gpur_text document = {0};
-    gpur_json j = {.out = &document};
+    gpur_json_begin(j, system->run.name, '{');
+    add_members(j, system->run.members, (const char *)s + system->run.at);
+    add_members(j, gpur_run_config_members, &s->all);
+    if (system->networks)
+        gpur_json_integer(j, "processes", s->apex.command != NULL);
+    gpur_json_end(j, '}');
+    if (s->replay.field_count > 0)
+        add_replay(j, &s->replay);
+    gpur_json_begin(j, system->learner.name, '{');
+    add_members(j, system->learner.members, (const char *)s + system->learner.at);
+    gpur_json_end(j, '}');
+}
+
+gpur_status gpur_config_document_make(const gpur_training_config *given, const gpur_options *o,
+                                      const gpur_train_settings *s, gpur_device *device, gpur_text *document)
+{
+    const gpur_train_system *const system = gpur_train_system_of(o->system);
+    gpur_train_settings settled = *s;
+    gpur_json j = {.out = document};
+    if (system->settle)
+        system->settle(&settled);
+    gpur_text_clear(document);
     gpur_json_begin(&j, NULL, '{');
-    gpur_json_string(&j, "program", o->style == GPUR_STYLE_PROGRAM ? "gpureplay-train" : "gpureplay.train");
+    gpur_json_string(&j, "program", given->program ? given->program : "gpureplay-train");
     gpur_json_string(&j, "version", gpur_version());
-    gpur_status status = add_build(&j);
-    if (status == GPUR_OK)
-        status = add_device(&j, handles->device);
+    add_given(&j, given->document, "");
+    GPUR_TRY(add_build(&j));
+    GPUR_TRY(add_device(&j, device));
     add_options(&j, o, s);
-    add_environment(&j, s);
-    gpur_train_system_of(o->system)->add_settings(&j, s);
+    add_environment(&j, s, given->document);
+    add_settings(&j, system, &settled);
     gpur_json_end(&j, '}');
-    if (status == GPUR_OK)
-        status = gpur_text_file_write(folder, "config.json", &document);
-    gpur_text_free(&document);
-    return status;
+    return GPUR_OK;
 }
 
 /* Compares names as JSON. */

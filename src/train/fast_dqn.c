@@ -3,7 +3,6 @@
 #include "train/system.h"
 
 #include "base/numbers.h"
-#include "train/config_document.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -137,11 +136,6 @@ static void describe(gpur_text *text, const gpur_train_settings *s)
     gpur_text_add(text, "%s, %d at a time, by %s", s->env.name, (int)s->fast_dqn.num_envs, s->preset);
 }
 
-static int32_t *math_of(gpur_train_settings *s)
-{
-    return &s->dqn.math;
-}
-
 static gpur_status open_all(gpur_train_settings *s, gpur_train_handles *h)
 {
     GPUR_TRY(gpur_replay_create(h->device, &s->replay, &h->replay));
@@ -149,19 +143,12 @@ static gpur_status open_all(gpur_train_settings *s, gpur_train_handles *h)
     return gpur_fast_dqn_create(h->learner, &s->all, &s->fast_dqn, &h->run);
 }
 
-/* `act` is that by which the run acts: with `concurrent` the target network, if there is one. */
-static void add_settings(gpur_json *j, const gpur_train_settings *s)
+/* With `concurrent` it acts by the target network, if there is one. */
+static void settle(gpur_train_settings *s)
 {
-    gpur_fast_dqn_config run = s->fast_dqn;
-    gpur_replay_config replay = s->replay;
-    gpur_dqn_config learner = s->dqn;
-    if (run.concurrent && learner.returns.cache_size == 0)
-        run.act = GPUR_ACT_TARGET;
-    replay.index_source = gpur_train_source(replay.index_source, &replay);
-    learner.index_source = gpur_train_source(learner.index_source, &replay);
-    gpur_config_document_add(j, "run", gpur_fast_dqn_config_members, &run, &s->all);
-    gpur_config_document_add_replay(j, &replay);
-    gpur_config_document_add(j, "learner", gpur_dqn_config_members, &learner, NULL);
+    if (s->fast_dqn.concurrent && s->dqn.returns.cache_size == 0)
+        s->fast_dqn.act = GPUR_ACT_TARGET;
+    gpur_train_settle_source(&s->replay, &s->dqn.index_source);
 }
 
 /* A checkpoint is between two target periods. */
@@ -225,13 +212,15 @@ static void show_values(gpur_text *line, const gpur_row *rates, const gpur_train
 }
 
 const gpur_train_system gpur_train_fast_dqn = {
+    .run = {"run", gpur_fast_dqn_config_members, offsetof(gpur_train_settings, fast_dqn)},
+    .learner = {"learner", gpur_dqn_config_members, offsetof(gpur_train_settings, dqn)},
+    .math = offsetof(gpur_train_settings, dqn.math),
     .fill = fill,
     .complete = complete,
     .describe = describe,
-    .math = math_of,
     .open = open_all,
+    .settle = settle,
     .checkpoint_granule = checkpoint_granule,
-    .add_settings = add_settings,
     .add_rates = add_rates,
     .show_beginning = show_beginning,
     .show_values = show_values,

@@ -2,8 +2,6 @@
 /* Trainings of an actor-critic by GA3C, A3C and A2C. */
 #include "train/system.h"
 
-#include "train/config_document.h"
-
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -45,21 +43,10 @@ static void describe(gpur_text *text, const gpur_train_settings *s)
     gpur_text_add(text, "%s, %d agents, by %s", s->env.name, (int)s->ga3c.agents, s->preset);
 }
 
-static int32_t *math_of(gpur_train_settings *s)
-{
-    return &s->actor_critic.math;
-}
-
 static gpur_status open_all(gpur_train_settings *s, gpur_train_handles *h)
 {
     GPUR_TRY(gpur_actor_critic_create(h->device, &s->actor_critic, &h->learner));
     return gpur_ga3c_create(h->learner, &s->all, &s->ga3c, &h->run);
-}
-
-static void add_settings(gpur_json *j, const gpur_train_settings *s)
-{
-    gpur_config_document_add(j, "ga3c", gpur_ga3c_config_members, &s->ga3c, &s->all);
-    gpur_config_document_add(j, "actor_critic", gpur_actor_critic_config_members, &s->actor_critic, NULL);
 }
 
 /* Shares of agents are of the time that they spend in environments, and wait for replies and for room. */
@@ -194,7 +181,9 @@ static void add_summary(gpur_text *text, const gpur_train_span *span, const gpur
 }
 
 #define ACTOR_CRITIC                                                                                                   \
-    .fill = fill, .complete = complete, .describe = describe, .math = math_of, .open = open_all,                       \
-    .add_settings = add_settings, .add_rates = add_rates, .show_values = show_values, .add_summary = add_summary,      \
-    .lacks_eval_length = 1, .lane = "agent"
+    .run = {"ga3c", gpur_ga3c_config_members, offsetof(gpur_train_settings, ga3c)},                                    \
+    .learner = {"actor_critic", gpur_actor_critic_config_members, offsetof(gpur_train_settings, actor_critic)},        \
+    .math = offsetof(gpur_train_settings, actor_critic.math), .fill = fill, .complete = complete,                      \
+    .describe = describe, .open = open_all, .add_rates = add_rates, .show_values = show_values,                        \
+    .add_summary = add_summary, .lacks_eval_length = 1, .lane = "agent"
 const gpur_train_system gpur_train_ga3c = {ACTOR_CRITIC, .has_tuner_file = 1}, gpur_train_a3c = {ACTOR_CRITIC};

@@ -235,6 +235,12 @@ static const gpur_option *find_any(const char *name)
     return NULL;
 }
 
+const char *gpur_training_option_name(int32_t system, int32_t i)
+{
+    const gpur_option *const option = system < 0 || system > GPUR_PRESET_A3C ? NULL : gpur_option_at(system, i);
+    return option ? option->name : NULL;
+}
+
 const char *gpur_training_option_value(const char *name)
 {
     const gpur_option *const option = name ? find_any(name) : NULL;
@@ -247,7 +253,7 @@ const char *gpur_training_option_value(const char *name)
 static void add_label(const gpur_options *o, const char *name, size_t length, gpur_text *text)
 {
     if (o->style == GPUR_STYLE_KEYWORDS) {
-        gpur_text_add(text, "%.*s%s", (int)length, name, strncmp(name, "lambda}", 7) == 0 ? "_" : "");
+        gpur_text_add(text, "%.*s%s", (int)length, name, length == 6 && strncmp(name, "lambda", 6) == 0 ? "_" : "");
         return;
     }
     gpur_text_add(text, "--");
@@ -274,13 +280,14 @@ gpur_status gpur_options_refuse(const gpur_options *o, const char *format, ...)
     vsnprintf(message, sizeof message, format, arguments);
     va_end(arguments);
     for (const char *at = message; *at;) {
-        const size_t length = strcspn(at + 1, "}");
+        const size_t length = strcspn(at + 1, "=}"), end = strcspn(at + 1, "}");
         char name[64] = "";
-        if (*at == '{' && length < sizeof name)
+        if (*at == '{' && end - length <= 1 && length < sizeof name)
             memcpy(name, at + 1, length);
         if (*name && is_name(name)) {
-            add_label(o, at + 1, length, &text);
-            at += length + 2;
+            add_label(o, name, length, &text);
+            gpur_text_add(&text, "%s", length == end ? "" : o->style == GPUR_STYLE_KEYWORDS ? "=" : " ");
+            at += end + 2;
         } else {
             gpur_text_add(&text, "%c", *at++);
         }
@@ -610,7 +617,13 @@ static int are_equal(const gpur_option *option, const char *a, const char *b)
     return read_integer(a, &m) && read_integer(b, &n) && m == n;
 }
 
-/* Takes one line "--name value". */
+/* A line with settings of objects that Python makes. */
+static int is_override(const char *line)
+{
+    return strncmp(line, "buffer ", 7) == 0 || strncmp(line, "agent ", 6) == 0;
+}
+
+/* Takes one line "--name value". An environment that was an object has no name to be compared. */
 static gpur_status take_line(gpur_options *o, const char *path, const char *line)
 {
     char name[64] = "";
@@ -621,6 +634,12 @@ static gpur_status take_line(gpur_options *o, const char *path, const char *line
     for (char *c = name; *c; c++)
         *c = *c == '-' ? '_' : *c;
     const gpur_option *const option = find_any(name);
+    if (!option && is_override(line))
+        return o->overrides ? GPUR_OK
+                            : gpur_fail(GPUR_FILE_ERROR,
+                                        "%s has the line \"%s\", settings that Python alone takes; python -m "
+                                        "gpureplay.train --resume goes on with this run",
+                                        path, line);
     if (!option)
         return gpur_fail(GPUR_FILE_ERROR,
                          "%s has the line \"%s\"; its lines must be options of a run with their values", path, line);
@@ -631,11 +650,11 @@ static gpur_status take_line(gpur_options *o, const char *path, const char *line
     if (!given)
         return add(o, name, space + 1, 1);
     if (strcmp(name, "env") == 0)
-        o->has_other_env = !is_equal;
+        o->has_other_env = !is_equal || given->value[0] == '(';
     else if (strcmp(name, "steps") != 0 && !is_equal)
         return gpur_options_refuse(o,
-                                   "{%s} is %s, and the run that is to be resumed has %s; leave the option out, or "
-                                   "begin another run",
+                                   "{%s} is %s, and the run that is to be resumed has %s; leave it out, or begin "
+                                   "another run: {out} with another folder in place of {resume}",
                                    name, given->value, space + 1);
     return GPUR_OK;
 }
@@ -679,6 +698,8 @@ gpur_status gpur_options_write(const gpur_options *o, const gpur_train_settings 
         gpur_option_add_value(option, s, &lines);
         gpur_text_add(&lines, "\n");
     }
+    for (const char *const *line = o->overrides; line && *line; line++)
+        gpur_text_add(&lines, "%s\n", *line);
     const gpur_status status = gpur_text_file_write(folder, file_name, &lines);
     gpur_text_free(&lines);
     return status;

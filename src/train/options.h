@@ -63,10 +63,11 @@ struct gpur_options {
     gpur_option_style style;
     gpur_given given[GPUR_MAX_OPTIONS];
     int32_t count;
-    int32_t system;       /* GPUR_PRESET_*, once the preset is known */
-    const char *folder;   /* of the run that is resumed */
-    int has_other_env;    /* 1: the run that is resumed was begun with another value of `env` */
-    int64_t stored_steps; /* `steps` of the run that is resumed, as its file has it */
+    int32_t system;               /* GPUR_PRESET_*, once the preset is known */
+    const char *folder;           /* of the run that is resumed */
+    int has_other_env;            /* 1: the run that is resumed was begun with another value of `env`, or an object */
+    int64_t stored_steps;         /* `steps` of the run that is resumed, as its file has it */
+    const char *const *overrides; /* of gpur_training_config */
 };
 
 void gpur_options_free(gpur_options *options);
@@ -112,5 +113,5 @@ const gpur_option *gpur_option_at(int32_t system, int32_t i);
 int gpur_option_applies(const gpur_option *option, const gpur_train_settings *settings);
 
 /* Refuses with GPUR_INVALID_ARGUMENT, as gpur_fail does. {name} in the format becomes the option as its door writes it:
- * --num-envs, or num_envs. */
+ * --num-envs, or num_envs; and {name=}, before a value, "--num-envs " or num_envs=. */
 gpur_status gpur_options_refuse(const gpur_options *options, const char *format, ...) GPUR_PRINTF(2, 3);

@@ -64,20 +64,22 @@ gpur_status gpur_progress_begin(gpur_progress *p)
 }
 
 /* Once, when actors have acted by weights that are older than a target period. */
-static void warn_of_old_weights(gpur_progress *p)
+static void tell_of_old_weights(gpur_progress *p)
 {
     char line[256];
     const gpur_train_settings *const s = p->span.settings;
-    const int64_t period = p->system->target_period ? p->system->target_period(s) : INT64_MAX;
+    const int64_t period = !p->system->target_period
+                               ? INT64_MAX
+                               : *(const int64_t *)(const void *)((const char *)s + p->system->target_period);
     const double age = gpur_row_value(&p->rates, "weights_age");
-    if (p->has_warned_of_age || !(age > (double)period) || !p->say)
+    if (p->has_told_of_age || !(age > (double)period) || !p->say)
         return;
-    p->has_warned_of_age = 1;
+    p->has_told_of_age = 1;
     snprintf(line, sizeof line,
              "the weights that act are %.0f train steps old, more than a target period, %" PRId64
              ": fewer actors or %s samples_per_insert keep them newer",
              age, period, s->apex.samples_per_insert > 0.0 ? "a smaller" : "a");
-    p->say(p->user, GPUR_SAY_WARNING, line);
+    p->say(p->user, GPUR_SAY_INFO, line);
 }
 
 /* Once, when a game of an evaluation was cut off. */
@@ -105,7 +107,7 @@ gpur_status gpur_progress_look(gpur_progress *p, int is_last)
     p->last = now;
     p->rows++;
     GPUR_TRY(gpur_record_add_rates(p->record, &p->rates));
-    warn_of_old_weights(p);
+    tell_of_old_weights(p);
     warn_of_cut_games(p);
     return GPUR_OK;
 }

@@ -15,7 +15,7 @@ typedef struct gpur_progress {
     int32_t rows;                  /* that were added */
     gpur_train_sample first, last; /* of the beginning, and of the last row */
     gpur_row rates;                /* that are shown */
-    int has_warned_of_age, has_warned_of_cut_games;
+    int has_told_of_age, has_warned_of_cut_games;
     void (*say)(void *user, int32_t kind, const char *line);
     void *user;
 } gpur_progress;

@@ -164,11 +164,16 @@ gpur_status gpur_record_begin(gpur_record *r, const int64_t *bytes, const gpur_r
     for (int i = 0; i < GPUR_RECORD_FILES; i++)
         if (has_file(r, i))
             GPUR_TRY(begin_file(r, i, bytes ? bytes[i] : 0));
-    for (int i = 0; i < GPUR_RECORD_KINDS && !bytes; i++) {
-        if (!has_file(r, i))
+    for (int i = 0; i < GPUR_RECORD_KINDS; i++) {
+        if (!gpur_record_file_name(r->system, i))
             continue;
         fill_row(r->system, (gpur_record_kind)i, &none, &row);
-        GPUR_TRY(write_header(r, i, i == GPUR_RECORD_RATES ? rates : &row));
+        if (i == GPUR_RECORD_RATES)
+            row = *rates;
+        if (r->on_row)
+            r->on_row(r->user, kinds[i].name, row.count, row.names, NULL, NULL);
+        if (r->folder[0] && !bytes)
+            GPUR_TRY(write_header(r, i, &row));
     }
     return GPUR_OK;
 }

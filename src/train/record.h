@@ -38,7 +38,7 @@ typedef struct gpur_record {
 gpur_status gpur_record_open(gpur_record *record, const char *folder, const gpur_train_system *system);
 
 /* Cuts off what the files have beyond `bytes` (GPUR_RECORD_FILES), as gpur_record_sync reported them. NULL: all that
- * they have, and gives them their header lines. `rates` has the columns of rates.csv. */
+ * they have, and gives them their header lines. `rates` has the columns of rates.csv. The listener gets the columns. */
 gpur_status gpur_record_begin(gpur_record *record, const int64_t *bytes, const gpur_row *rates);
 
 /* The last step of which the files have an episode or an evaluation; 0: there is none. */

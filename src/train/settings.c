@@ -49,10 +49,12 @@ static gpur_status choose_preset(const gpur_options *o, gpur_train_settings *s)
 {
     const gpur_space *const obs = &s->env.info.obs;
     const int dims = !obs->shape[0] ? 0 : !obs->shape[1] ? 1 : !obs->shape[2] ? 2 : 3;
-    const int is_chw = dims == 3 && gpur_image_layout(obs->shape[0], obs->shape[1], obs->shape[2]) == GPUR_CHW;
+    const int is_chw =
+        dims == 3 && !obs->shape[3] && gpur_image_layout(obs->shape[0], obs->shape[1], obs->shape[2]) == GPUR_CHW;
     const int64_t height = obs->shape[is_chw], width = obs->shape[is_chw + 1];
     const int is_frame = obs->dtype == GPUR_UINT8 && dims == 2 && height == 84 && width == 84;
-    if (dims == 3 && obs->shape[3] && s->env.info.action.num_actions > 0)
+    /* A door that makes the learner itself may give it layers that read them. */
+    if (dims == 3 && obs->shape[3] && s->env.info.action.num_actions > 0 && !o->overrides)
         return gpur_options_refuse(o,
                                    "%s shows observations of more than three axes, (%d, %d, %d, %d ...); images have "
                                    "two or three, and other observations one: the environment must put a stack of "

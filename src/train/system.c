@@ -114,11 +114,10 @@ gpur_status gpur_train_check_single(const gpur_options *o, const gpur_train_sett
                                s->env.name, s->preset, who);
 }
 
-int32_t gpur_train_source(int32_t source, const gpur_replay_config *replay)
+void gpur_train_settle_source(gpur_replay_config *replay, int32_t *source)
 {
-    if (source == GPUR_SOURCE_AUTO)
-        source = replay->index_source;
-    if (source == GPUR_SOURCE_AUTO)
-        source = replay->prioritized ? GPUR_PRIORITIZED_STRATIFIED : GPUR_UNIFORM;
-    return source;
+    if (replay->index_source == GPUR_SOURCE_AUTO)
+        replay->index_source = replay->prioritized ? GPUR_PRIORITIZED_STRATIFIED : GPUR_UNIFORM;
+    if (*source == GPUR_SOURCE_AUTO)
+        *source = replay->index_source;
 }

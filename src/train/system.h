@@ -2,6 +2,7 @@
 /* What the trainings of each system have of their own. */
 #pragma once
 
+#include "train/members.h"
 #include "train/options.h"
 #include "train/row.h"
 #include "train/text.h"
@@ -39,7 +40,21 @@ void gpur_train_add_learning(gpur_row *row, const gpur_train_span *span);
 /* Adds " name value" to a line if there is a value. */
 void gpur_train_show(gpur_text *line, const char *name, double value);
 
+/* A config of the settings, as config.json has it. */
+typedef struct gpur_train_part {
+    const char *name;
+    const gpur_member *members;
+    size_t at; /* of gpur_train_settings */
+} gpur_train_part;
+
 typedef struct gpur_train_system {
+    gpur_train_part run, learner;
+    size_t math; /* of gpur_train_settings: the arithmetic of the learner, an int32_t */
+
+    /* The same: train steps between two copies to a target network that is copied beside the actors, an int64_t. 0:
+     * there is none. */
+    size_t target_period;
+
     /* Sets the configs to those of the preset. */
     gpur_status (*fill)(const gpur_options *options, gpur_train_settings *settings);
 
@@ -49,23 +64,17 @@ typedef struct gpur_train_system {
     /* Adds what will run: the environment, how many of them, and the preset. */
     void (*describe)(gpur_text *text, const gpur_train_settings *settings);
 
-    /* The arithmetic of the learner. */
-    int32_t *(*math)(gpur_train_settings *settings);
-
     /* Opens replay, learner and run on the device. */
     gpur_status (*open)(gpur_train_settings *settings, gpur_train_handles *handles);
+
+    /* Sets what the objects have decided of the settings, in a copy of these for config.json. NULL: nothing. */
+    void (*settle)(gpur_train_settings *settings);
 
     /* A checkpoint is at a multiple of so many steps. NULL: at any. */
     int64_t (*checkpoint_granule)(const gpur_train_settings *settings);
 
     /* The networks that actors elsewhere have. NULL: there are no such actors. */
     gpur_apex_networks (*networks)(const gpur_train_settings *settings);
-
-    /* Train steps between two copies to a target network that is copied beside the actors. NULL: there is none. */
-    int64_t (*target_period)(const gpur_train_settings *settings);
-
-    /* Adds the settings of replay, learner and run to config.json. */
-    void (*add_settings)(gpur_json *json, const gpur_train_settings *settings);
 
     /* Adds the columns of an episode beside those of all systems (NULL: none), and of the rates in a span of time. */
     void (*add_episode)(gpur_row *row, const gpur_run_event *event);
@@ -110,7 +119,7 @@ gpur_status gpur_train_use_checkpoint(const gpur_options *options, int64_t granu
 /* Refuses environments that step all at once. `who` has one each. */
 gpur_status gpur_train_check_single(const gpur_options *options, const gpur_train_settings *settings, const char *who);
 
-/* GPUR_PRIORITIZED_* or GPUR_UNIFORM*: how a replay or its learner samples, of which `source` says so or is AUTO. */
-int32_t gpur_train_source(int32_t source, const gpur_replay_config *replay);
+/* Sets how the replay samples and its learner, of which `source` is a setting: GPUR_PRIORITIZED_* or GPUR_UNIFORM*. */
+void gpur_train_settle_source(gpur_replay_config *replay, int32_t *source);
 
 int gpur_train_is_small(const gpur_train_settings *settings);

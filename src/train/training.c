@@ -26,13 +26,14 @@ struct gpur_training {
     gpur_best best;
     char folder[GPUR_MAX_PATH]; /* "": none */
     char **command;
-    gpur_text summary;
+    gpur_text summary, document;
+    int is_adopted;      /* 1: the handles are the caller's */
     int64_t step;        /* environment steps taken */
     int64_t saved_step;  /* those of the last checkpoint; -1: there is none */
     gpur_status failure; /* of a row that could not be written */
     char error[1024];
-    _Atomic int is_stopping;
-    _Atomic int is_evaluating; /* 1: at the end */
+    _Atomic int is_stopping, is_ending; /* after a checkpoint; at once */
+    _Atomic int is_evaluating;          /* 1: at the end */
 };
 
 static const gpur_training_config defaults = {.size = sizeof(gpur_training_config)};
@@ -145,18 +146,20 @@ static gpur_status configure(gpur_training *t)
 {
     const gpur_training_config *const c = &t->config;
     t->options.style = (gpur_option_style)c->style;
+    t->options.overrides = c->overrides;
     GPUR_TRY(check_folders(t));
     GPUR_TRY(read_options(t, c->options));
     if (c->resume)
         GPUR_TRY(gpur_options_resume(&t->options, c->resume));
     t->settings.env.type = c->type;
+    t->settings.env.vector = c->vector;
     GPUR_TRY(gpur_train_find_settings(&t->options, &t->settings));
     t->system = gpur_train_system_of(t->options.system);
     if (c->refill && !t->system->has_free_learner)
         return gpur_options_refuse(&t->options,
                                    "{refill} is given and {preset} is %s; only a run of Ape-X fills its replay again",
                                    t->settings.preset);
-    if (c->resume && t->settings.checkpoint == 0)
+    if (c->resume && t->settings.checkpoint == 0 && !c->begins_again)
         return gpur_options_refuse(
             &t->options, "{resume} is \"%s\", and that run saves no checkpoints: it has {checkpoint} 0", c->resume);
     GPUR_TRY(choose_folder(t));
@@ -200,9 +203,11 @@ void gpur_training_destroy(gpur_training *t)
 {
     if (!t)
         return;
-    close_handles(&t->handles);
+    if (!t->is_adopted)
+        close_handles(&t->handles);
     gpur_record_close(&t->record);
     gpur_text_free(&t->summary);
+    gpur_text_free(&t->document);
     for (char **word = t->command; word && *word; word++)
         free(*word);
     free(t->command);
@@ -242,8 +247,15 @@ static gpur_status open_on(gpur_training *t, const char *device_name)
     config.log = warn;
     config.log_user = t;
     GPUR_TRY(gpur_device_open(device_name, &config, &t->handles.device));
+    t->settings.processes = t->settings.apex.command != NULL; /* without a command actors are threads */
     GPUR_TRY(say_what(t));
     return t->system->open(&t->settings, &t->handles);
+}
+
+/* "auto" is decided, and a run that is resumed keeps it. */
+static void decide_math(gpur_training *t)
+{
+    *(int32_t *)(void *)((char *)&t->settings + t->system->math) = gpur_learner_math(t->handles.learner);
 }
 
 gpur_status gpur_training_open(gpur_training *t)
@@ -257,8 +269,51 @@ gpur_status gpur_training_open(gpur_training *t)
         status = open_on(t, "cpu");
     }
     if (status == GPUR_OK)
-        *t->system->math(&t->settings) = gpur_learner_math(t->handles.learner); /* "auto" is decided */
+        decide_math(t);
     return status;
+}
+
+gpur_status gpur_training_get_settings(gpur_training *t, gpur_training_settings *out)
+{
+    gpur_train_settings *const s = &t->settings;
+    const gpur_training_settings settings = {
+        .size = sizeof settings,
+        .system = t->options.system,
+        .threads = s->threads,
+        .deterministic = s->deterministic,
+        .processes = s->processes,
+        .preset = s->preset,
+        .device = s->device,
+        .run = &s->all,
+        .fast_dqn = &s->fast_dqn,
+        .apex = &s->apex,
+        .ga3c = &s->ga3c,
+        .replay = &s->replay,
+        .dqn = &s->dqn,
+        .dpg = &s->dpg,
+        .actor_critic = &s->actor_critic,
+    };
+    return gpur_sized_write(out, &settings, sizeof settings, "gpur_training_settings");
+}
+
+gpur_status gpur_training_adopt_device(gpur_training *t, gpur_device *device)
+{
+    GPUR_REQUIRE(device, "device is NULL");
+    GPUR_REQUIRE(!t->handles.learner, "the training has its device already");
+    t->is_adopted = 1;
+    t->handles.device = device;
+    return say_what(t);
+}
+
+gpur_status gpur_training_adopt(gpur_training *t, gpur_replay *replay, gpur_learner *learner, gpur_run *run)
+{
+    GPUR_REQUIRE(learner && run, "%s is NULL", learner ? "run" : "learner");
+    GPUR_REQUIRE(t->is_adopted, "gpur_training_adopt needs gpur_training_adopt_device before it");
+    t->handles.replay = replay;
+    t->handles.learner = learner;
+    t->handles.run = run;
+    decide_math(t);
+    return GPUR_OK;
 }
 
 void gpur_training_get(gpur_training *t, gpur_device **device, gpur_replay **replay, gpur_learner **learner,
@@ -287,7 +342,7 @@ static gpur_status refuse_folder(const gpur_training *t, const char *path)
                                    "folder %s to begin anew in it, or another {out} begins in another one",
                                    path, t->folder);
     return gpur_options_refuse(&t->options,
-                               "%s is there already; {resume} %s goes on with the run of this folder, another {out} "
+                               "%s is there already; {resume=}%s goes on with the run of this folder, another {out} "
                                "begins one in another folder",
                                path, t->folder);
 }
@@ -351,9 +406,10 @@ static gpur_status begin_folder(gpur_training *t, gpur_position *at)
         GPUR_TRY(resume(t, at, &has_checkpoint));
     gpur_progress_fill_columns(&t->progress, &columns);
     GPUR_TRY(gpur_record_begin(&t->record, has_checkpoint ? at->bytes : NULL, &columns));
+    GPUR_TRY(gpur_config_document_make(&t->config, &t->options, &t->settings, t->handles.device, &t->document));
     if (!t->folder[0])
         return GPUR_OK;
-    GPUR_TRY(gpur_config_document_write(&t->options, &t->settings, &t->handles, t->folder));
+    GPUR_TRY(gpur_text_file_write(t->folder, "config.json", &t->document));
     return gpur_options_write(&t->options, &t->settings, t->folder);
 }
 
@@ -386,6 +442,11 @@ gpur_status gpur_training_begin(gpur_training *t)
     return say_beginning(t);
 }
 
+const char *gpur_training_document(gpur_training *t)
+{
+    return gpur_text_is_whole(&t->document) ? t->document.memory : NULL;
+}
+
 const char *gpur_training_folder(const gpur_training *t)
 {
     return t->folder;
@@ -403,23 +464,26 @@ int64_t gpur_training_saved_step(const gpur_training *t)
 
 /* Training. */
 
-void gpur_training_stop(gpur_training *t)
+static int has_checkpoints(const gpur_training *t)
 {
-    atomic_store(&t->is_stopping, 1);
-    if (t->handles.run && atomic_load(&t->is_evaluating))
+    return t->folder[0] && t->settings.checkpoint > 0;
+}
+
+/* Once at once: what actors of Ape-X still send then is taken by one more call of the run. */
+void gpur_training_stop(gpur_training *t, int32_t at_once)
+{
+    const int is_last = at_once || !has_checkpoints(t);
+    if (atomic_exchange(is_last ? &t->is_ending : &t->is_stopping, 1) || !t->handles.run)
+        return;
+    if (is_last || atomic_load(&t->is_evaluating))
         gpur_run_stop(t->handles.run);
-    else if (t->handles.run)
+    else
         gpur_run_end_soon(t->handles.run);
 }
 
 static int64_t granule_of(const gpur_training *t)
 {
     return t->system->checkpoint_granule ? t->system->checkpoint_granule(&t->settings) : 1;
-}
-
-static int has_checkpoints(const gpur_training *t)
-{
-    return t->folder[0] && t->settings.checkpoint > 0;
 }
 
 /* Where the next checkpoint is due, and then the end. The last checkpoint is at the last step where there can be one,
@@ -459,19 +523,29 @@ static gpur_status save_checkpoint(gpur_training *t)
     return GPUR_OK;
 }
 
+/* Also after a call of the run that was at its end when it was asked for. */
+static gpur_status check_end(const gpur_training *t)
+{
+    if (atomic_load(&t->is_ending))
+        return gpur_fail(GPUR_INTERRUPTED, "the training was stopped after %" PRId64 " steps", t->step);
+    return GPUR_OK;
+}
+
 /* Takes the steps to the next stop, or, when the training is to stop, to where a checkpoint can be taken. */
 static gpur_status take_steps(gpur_training *t)
 {
+    GPUR_TRY(check_end(t));
     const gpur_status status = gpur_run_advance(t->handles.run, next_stop(t) - t->step, 0);
     if (status != GPUR_OK && !(status == GPUR_INTERRUPTED && atomic_load(&t->is_stopping)))
         return status;
-    return find_step(t);
+    GPUR_TRY(find_step(t));
+    return check_end(t);
 }
 
 /* Actors of Ape-X end before the last checkpoint, so that it has all that they sent, and their rows. */
 static gpur_status take_all_steps(gpur_training *t)
 {
-    int is_last = t->step >= t->settings.steps;
+    int is_last = t->step >= t->settings.steps || atomic_load(&t->is_stopping);
     while (!is_last) {
         GPUR_TRY(take_steps(t));
         is_last = t->step >= t->settings.steps || atomic_load(&t->is_stopping);
@@ -494,14 +568,22 @@ static gpur_status evaluate(gpur_training *t)
         return GPUR_OK;
     atomic_store(&t->is_evaluating, 1);
     const gpur_status status = gpur_run_evaluate(t->handles.run, 0, 0, NULL);
-    return status == GPUR_UNAVAILABLE ? GPUR_OK : status; /* the evaluator died, which was said */
+    if (status != GPUR_OK && status != GPUR_UNAVAILABLE) /* the evaluator died, which was said */
+        return status;
+    return check_end(t);
 }
 
 /* The last checkpoint is saved before the last evaluation, so that a run that is made longer has not made it yet. Then
  * the run is stopped, to get the episodes of a target period that has not ended. */
 static gpur_status train(gpur_training *t)
 {
-    GPUR_TRY(take_all_steps(t));
+    const gpur_status taken = take_all_steps(t);
+    if (taken == GPUR_INTERRUPTED && t->system->has_free_learner) {
+        (void)end_actors(t); /* for their rows */
+        return gpur_fail(taken, "the training was stopped after %" PRId64 " steps", t->step);
+    }
+    GPUR_TRY(taken);
+    GPUR_TRY(check_end(t));
     if (atomic_load(&t->is_stopping))
         return gpur_fail(GPUR_INTERRUPTED, "the training was stopped after %" PRId64 " steps", t->step);
     GPUR_TRY(evaluate(t));
@@ -512,7 +594,7 @@ static gpur_status train(gpur_training *t)
     return status == GPUR_INTERRUPTED ? GPUR_OK : status;
 }
 
-/* The library's words on a learner that has diverged name settings of which a training has one. */
+/* The library's words on a learner that has diverged name settings of which the program has one. */
 static gpur_status explain(const gpur_training *t, gpur_status status)
 {
     static const char advice[] = "It helps most often";
@@ -520,7 +602,7 @@ static gpur_status explain(const gpur_training *t, gpur_status status)
     gpur_text rate = {0};
     snprintf(error, sizeof error, "%s", gpur_last_error());
     const char *const at = strstr(error, advice);
-    if (status == GPUR_OK || !at)
+    if (status == GPUR_OK || !at || t->options.style == GPUR_STYLE_KEYWORDS)
         return status;
     gpur_option_add_value(gpur_option_find("learning_rate", t->options.system), &t->settings, &rate);
     (void)gpur_options_refuse(&t->options,

@@ -1093,11 +1093,37 @@ class TrainingConfig(Sized):
         ("out", c_char_p),
         ("resume", c_char_p),
         ("type", c_void_p),
+        ("vector", c_void_p),
         ("command", c_void_p),
         ("on_event", CFUNCTYPE(None, c_void_p, c_void_p)),
         ("on_row", CFUNCTYPE(None, c_void_p, c_char_p, c_int32, c_void_p, c_void_p, c_void_p)),
         ("say", CFUNCTYPE(None, c_void_p, c_int32, c_char_p)),
         ("user", c_void_p),
+        ("program", c_char_p),
+        ("overrides", c_void_p),
+        ("document", c_void_p),
+        ("begins_again", c_int32),
+    ]
+
+
+class TrainingSettings(Sized):
+    c_name = "gpur_training_settings"
+    _fields_ = [
+        ("size", c_uint64),
+        ("system", c_int32),
+        ("threads", c_int32),
+        ("deterministic", c_int32),
+        ("processes", c_int32),
+        ("preset", c_char_p),
+        ("device", c_char_p),
+        ("run", c_void_p),
+        ("fast_dqn", c_void_p),
+        ("apex", c_void_p),
+        ("ga3c", c_void_p),
+        ("replay", c_void_p),
+        ("dqn", c_void_p),
+        ("dpg", c_void_p),
+        ("actor_critic", c_void_p),
     ]
 
 
@@ -1143,7 +1169,7 @@ STRUCTS: list[type[Struct]] = [
         EnvInfo, EnvResult, EnvType, VectorResult, VectorEnvType, FastDQNConfig, GA3CConfig, LaneDraw, LaneStats,
         LearnerStats, WeightInfo, ReplayPlan, PlayConfig, PlayResult, PolicyConfig, PolicyInput, PolicyOutput,
         PolicyStats, PriorityStats, ReplayConfig, FieldInfo, ReplayStats, RunEvent, RunConfig, FastDQNStats, GA3CStats,
-        ApexStats, RunStats, SequenceConfig, TrainingConfig, WriterConfig, StepInput, EpisodeInfo,
+        ApexStats, RunStats, SequenceConfig, TrainingConfig, TrainingSettings, WriterConfig, StepInput, EpisodeInfo,
 ]
 FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {  # result, arguments
     "gpur_actor_critic_config_init": (c_int32, [c_void_p, c_uint64]),
@@ -1306,19 +1332,24 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {  # result, arguments
     "gpur_training_create": (c_int32, [c_void_p, c_void_p]),
     "gpur_training_destroy": (None, [c_void_p]),
     "gpur_training_open": (c_int32, [c_void_p]),
+    "gpur_training_get_settings": (c_int32, [c_void_p, c_void_p]),
+    "gpur_training_adopt_device": (c_int32, [c_void_p, c_void_p]),
+    "gpur_training_adopt": (c_int32, [c_void_p, c_void_p, c_void_p, c_void_p]),
     "gpur_training_get": (None, [c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
     "gpur_training_begin": (c_int32, [c_void_p]),
+    "gpur_training_document": (c_char_p, [c_void_p]),
     "gpur_training_folder": (c_char_p, [c_void_p]),
     "gpur_training_step": (c_int64, [c_void_p]),
     "gpur_training_saved_step": (c_int64, [c_void_p]),
     "gpur_training_advance": (c_int32, [c_void_p]),
-    "gpur_training_stop": (None, [c_void_p]),
+    "gpur_training_stop": (None, [c_void_p, c_int32]),
     "gpur_training_look": (c_int32, [c_void_p, c_void_p, c_int64]),
     "gpur_training_finish": (c_int32, [c_void_p]),
     "gpur_training_summary": (c_char_p, [c_void_p]),
     "gpur_training_serve": (c_int32, [c_void_p, c_int32]),
     "gpur_training_work": (c_int32, [c_void_p, c_int32, c_void_p]),
     "gpur_training_help": (c_int32, [c_char_p, c_char_p, c_char_p, c_void_p, c_int64]),
+    "gpur_training_option_name": (c_char_p, [c_int32, c_int32]),
     "gpur_training_option_value": (c_char_p, [c_char_p]),
     "gpur_training_describe_env": (c_int32, [c_char_p, c_char_p, c_void_p, c_int64]),
     "gpur_writer_config_init": (c_int32, [c_void_p, c_uint64]),
