@@ -75,8 +75,8 @@ typedef struct gpur_training_config {
 
     /* What a door has beside the options. These texts are the caller's, and stay until the training is destroyed. */
     const char *program;          /* for config.json. NULL, the default: gpureplay-train */
-    const char *const *overrides; /* lines of options.txt with settings of objects that the caller makes, such as
-                                        "agent {...}", ended by NULL. NULL, the default: a run that has any is refused */
+    const char *const *overrides; /* lines of options.txt with settings of objects that the caller makes, as "agent
+                                        {...}", ended by NULL. NULL, the default: a run that has any is refused */
     const char *const *document;  /* "name json", or "environment.name json", ended by NULL: more members of
                                         config.json. NULL, the default: none */
     int32_t begins_again; /* with `resume`: 1: a run that saves no checkpoints begins again; 0, the default: it is

@@ -23,7 +23,7 @@ DEVICE = sys.argv[1]
 PROGRAM = [str(Path(sys.argv[2]).absolute()), *sys.argv[3:]]
 ROOT = Path(__file__).resolve().parents[2]
 STEPS = 16000
-BEST = {"best.safetensors"} if len(PROGRAM) == 1 else set()  # which the program in Python does not keep
+BEST = {"best.safetensors"}
 
 
 def pole(**changes):
@@ -479,13 +479,12 @@ def a_full_disk_ends_the_run(folder):
 def help_and_list():
     page = (ROOT / "docs/training.md").read_text()
     options = re.findall(r"^  (--[a-z-]+)", run("--help").stdout, flags=re.M)
-    in_c = len(PROGRAM) == 1  # the program in Python shows all options at once
-    for preset in ("fast-dqn", "vrc-2021-small", "apex-dqn", "apex-dpg", "ga3c", "a2c-small") if in_c else ():
+    for preset in ("fast-dqn", "vrc-2021-small", "apex-dqn", "apex-dpg", "ga3c", "a2c-small"):
         options += re.findall(r"^  (--[a-z-]+)", run(preset, "--help").stdout, flags=re.M)
     assert len(set(options)) > 50
     for option in options:
         assert f"`{option}" in page, f"docs/training.md does not have {option}"
-    shown = run("apex-dqn-small", "--help").stdout if in_c else "--capacity 100000 --learning-rate 0.001 "
+    shown = run("apex-dqn-small", "--help").stdout
     assert not re.search("fast|vrc|lambda|dpg|ga3c|a3c|a2c", shown, flags=re.I), shown
     assert "--capacity 100000 " in shown and "--learning-rate 0.001 " in shown
     listed = run("--list").stdout

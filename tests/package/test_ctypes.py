@@ -10,6 +10,7 @@ usage: test_ctypes.py libgpureplay.so
 import ast
 import importlib
 import json
+import keyword
 import re
 import sys
 import textwrap
@@ -187,10 +188,11 @@ SETTINGS_STUB = f'''\
 """The settings of constructors, for type checkers and editors. There is no such module when a program runs."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, TypedDict, Union
 
 from ._device import Device, TorchDevice
+from ._envs import EnvOptions
 
 Layer = Union[int, Sequence[Any], Mapping[str, Any]]
 Schedule = Union[float, Sequence[float]]
@@ -232,12 +234,47 @@ def setting_type(struct, name):
     return "bool" if name in choices.FLAGS else "float" if kind._type_ in "fd" else "int"
 
 
-def arguments_of_buffers():
-    """The keywords of ReplayBuffer with their types: the settings of a buffer are written there."""
-    tree = ast.parse((PACKAGE / "_buffer.py").read_text(encoding="utf-8"))
-    (buffer,) = [one for one in tree.body if isinstance(one, ast.ClassDef) and one.name == "ReplayBuffer"]
-    (init,) = [one for one in buffer.body if isinstance(one, ast.FunctionDef) and one.name == "__init__"]
-    return {one.arg: ast.unparse(one.annotation) for one in init.args.kwonlyargs}
+def definition_in(body, kind, name):
+    (found,) = [one for one in body if isinstance(one, kind) and one.name == name]
+    return found
+
+
+def keywords_in(module, function, owner=None):
+    """The keywords of a function, or of a method, with their types."""
+    body = ast.parse((PACKAGE / module).read_text(encoding="utf-8")).body
+    body = body if owner is None else definition_in(body, ast.ClassDef, owner).body
+    arguments = definition_in(body, ast.FunctionDef, function).args.kwonlyargs
+    return {one.arg: ast.unparse(one.annotation) for one in arguments}
+
+
+# Of each class the systems whose options of training it has.
+TRAININGS = {
+    "DQNTraining": {"FAST_DQN"}, "ApexTraining": {"APEX_DQN"}, "DDPGTraining": {"APEX_DPG"},
+    "GA3CTraining": {"GA3C", "A3C"}, "TrainOptions": {"FAST_DQN", "APEX_DQN", "APEX_DPG", "GA3C", "A3C"},
+}
+OPTION_TYPES = {"TEXT": "str", "INT64": "int", "INT32": "int", "SWITCH": "bool", "FLOAT": "float", "DOUBLE": "float"}
+OTHER_TYPES = {"epsilons": "str | Sequence[float]", "folder": "str | os.PathLike[str]"}
+
+
+def systems_of(text, sets):
+    return set.union(*(sets[name.strip()] for name in text.split("|")))
+
+
+def options_of(systems):
+    """The options of trainings with their types, of the table in C, but for those that `train` has as arguments."""
+    text = (ROOT / "src/train/options.h").read_text(encoding="utf-8")
+    sets = {name: {name} for name in TRAININGS["TrainOptions"]}
+    for name, parts in re.findall(r"GPUR_IN_(\w+) = (GPUR_IN_[^,]*),", text):
+        sets[name] = systems_of(parts.replace("GPUR_IN_", ""), sets)
+    text, found = (ROOT / "src/train/options.c").read_text(encoding="utf-8"), {}
+    rows = re.findall(r'^    ROW\("(\w+)", "([^"]*)",\s*([\w |]+),\s*(\w+),', text, flags=re.M)
+    assert len(rows) == text.count("    ROW("), "a row that this does not read"
+    for name, value, of, kind in rows:
+        words = f"Literal[{', '.join(map(json.dumps, value.split('|')))}]"
+        called = name + "_" * keyword.iskeyword(name)
+        if called not in keywords_in("_train.py", "train") and name != "env" and systems_of(of, sets) & systems:
+            found[called] = f"{OTHER_TYPES.get(name) or OPTION_TYPES.get(kind, words)} | None"
+    return found
 
 
 def settings_text():
@@ -251,8 +288,14 @@ def settings_text():
         own.pop("num_actions", None)  # an argument
         lines += class_lines(f"{name}({bases}total=False)", {**own, **members})
     for name, others in (("BufferOptions", ("num_envs", "autoreset")), ("PlanSettings", ("preset",))):
-        members = {one: kind for one, kind in arguments_of_buffers().items() if one not in others}
-        lines += class_lines(f"{name}(TypedDict, total=False)", members)
+        members = keywords_in("_buffer.py", "__init__", "ReplayBuffer")
+        lines += class_lines(f"{name}(TypedDict, total=False)",
+                             {one: kind for one, kind in members.items() if one not in others})
+    arguments = {one: kind for one, kind in keywords_in("_train.py", "train").items() if one != "preset"}
+    lines += class_lines("TrainArguments(TypedDict, total=False)", arguments)
+    for name, systems in TRAININGS.items():
+        base = "TypedDict" if name == "TrainOptions" else "TrainArguments"
+        lines += map(filled, class_lines(f"{name}({base}, total=False)", options_of(systems)))
     return "\n".join(lines) + "\n"
 
 

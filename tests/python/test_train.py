@@ -362,9 +362,10 @@ def test_ctrl_c_saves_what_there_is_and_the_run_goes_on(tmp_path):
     with pytest.raises(KeyboardInterrupt):
         gpureplay.train(lambda lane: Random(delays=np.random.default_rng(lane)), **options)
     timer.join()
+    saved = _run_folder.read_array(tmp_path, "rates")["step"]
     assert gpureplay.file_info(tmp_path / "learner.safetensors").kind == "learner"
-    step = _run_folder.Checkpoint(tmp_path).find().step
-    assert step > 0 and step % 80 == 0
+    step = int((tmp_path / "checkpoint/position.txt").read_text().split()[1])
+    assert step > 0 and step % 80 == 0 and step == saved[-1]  # it went on to where a checkpoint can be taken
     again = gpureplay.train(lambda lane: Random(), resume=tmp_path, steps=step + 100, progress=False)
     assert again.episodes["step"].max() > step and again.agent.stats.steps == 20 * ((step + 100 + 79) // 80)
     with pytest.raises(gpureplay.InvalidArgument, match=r"num_envs is 3, and the run that is to be resumed has 2; "
@@ -397,8 +398,8 @@ def test_ctrl_c_saves_what_there_is_and_the_run_goes_on(tmp_path):
     ({"buffer": {"check_nan": False}}, TypeError, r"buffer has .* `train`: train\(\.\.\., check_nan=False\)$"),
     ({"preset": ["fast-dqn"]}, gpureplay.InvalidArgument, r"preset is \['fast-dqn'\]; it must be fast-dqn, "),
     ({"preset": "fast-dqn"}, gpureplay.InvalidArgument, "84 x 84"),
-    ({"steps": 0}, gpureplay.InvalidArgument, "steps is 0; it must be 1 to"),
-    ({"learning_rate": float("nan")}, gpureplay.InvalidArgument, "learning_rate is nan; it must be a number of 0"),
+    ({"steps": 0}, gpureplay.InvalidArgument, 'steps is "0"; it must be a whole number of 1 to'),
+    ({"learning_rate": float("nan")}, gpureplay.InvalidArgument, 'learning_rate is "nan"; it must be a number of 0'),
     ({"env_options": "a=1"}, TypeError, "options go with a name"),
     ({"eval_env": 1}, TypeError, "only a list of environments and a vector environment need an eval_env"),
     ({"agent": {"trunks": 1}}, TypeError, "'trunks' is no setting; they are trunk"),
@@ -410,7 +411,7 @@ def test_ctrl_c_saves_what_there_is_and_the_run_goes_on(tmp_path):
     ({"burst": True, "concurrent": True}, gpureplay.InvalidArgument, "burst is 1 and concurrent is 1"),
     ({"lambda_": 0.5}, gpureplay.InvalidArgument, "lambda_ is 0.5 and preset is fast-dqn-small-vectors, which has"),
     ({"preset": "vrc-2021-small"}, gpureplay.InvalidArgument, "lambda_ is missing; .*vrc-2021-small .*estimator"),
-    ({"preset": "vrc-2021-small", "estimator": "sarsa"}, gpureplay.InvalidArgument, "estimator is 'sarsa'; it must be"),
+    ({"preset": "vrc-2021-small", "estimator": "sarsa"}, gpureplay.InvalidArgument, 'estimator is "sarsa"; it must be'),
     ({"preset": "vrc-2021-small", "lambda_": 0.5, "n_step": 3}, gpureplay.InvalidArgument, "n_step is 3 and est"),
     ({"frame_stack": 2}, gpureplay.InvalidArgument, "frame_stack is 2, and .* does not show one image"),
 ])
@@ -518,6 +519,23 @@ def test_the_end_may_be_asked_for_at_any_event(tmp_path):
 
 
 @needs_files
+def test_a_second_ctrl_c_ends_a_training_at_once(tmp_path):
+    """Before the next checkpoint, which is far."""
+    class Interrupting(Random):
+        def step(self, action):
+            if self.total in (400, 410):
+                os.kill(os.getpid(), signal.SIGINT)
+                time.sleep(0.5)
+            return super().step(action)
+
+    with pytest.raises(KeyboardInterrupt):
+        gpureplay.train(lambda lane: Interrupting(), **{**SMALL, "num_envs": 1, "target_period": 10**6, "steps": 10**7,
+                                                        "checkpoint": 10**6, "eval_episodes": 0, "eval_period": 0,
+                                                        "concurrent": False, "out": tmp_path})
+    assert _run_folder.read_array(tmp_path, "rates")["step"][-1] < 2000 and not (tmp_path / "checkpoint").exists()
+
+
+@needs_files
 def test_a_run_of_an_object_is_resumed_with_one(tmp_path):
     options = {**SMALL, "num_envs": 2, "checkpoint": 80}
     gpureplay.train(lambda lane: Random(), **{**options, "steps": 160, "out": tmp_path / "run"})
@@ -622,12 +640,9 @@ def cartpole(tmp_path_factory):
     return folder
 
 
-# Messages of trainings as the library or the package has them, with the preset; in the words of the function; and in
-# those of the program. None: not tested.
+# Messages of trainings as the package has them, with the preset; in the words of the function; and in those of the
+# program. None: not tested.
 WORDS = [
-    ("--target-period is 80 and --num-envs is 3; give --synchronized 0", "fast-dqn",
-     "target_period is 80 and num_envs is 3; give synchronized 0", "--target-period is 80 and --num-envs is 3; give "
-     "--synchronized 0"),
     ("steps is 7 and lambda_ is 2; leave env_options=a out", "vrc-2021", "steps is 7 and lambda_ is 2; leave "
      "env_options=a out", "--steps is 7 and --lambda is 2; leave --env-options a out"),
     ("reward_clip is -1; it must be 0 or more", "fast-dqn", 'buffer={"reward_clip": ...} is -1; it must be 0 or more',
@@ -648,6 +663,18 @@ def test_messages_are_in_the_words_of_the_door(text, preset, keywords, options):
                 raise gpureplay.InvalidArgument(text)
         if wanted:
             assert str(error.value) == wanted
+
+
+def test_messages_of_the_library_are_in_the_words_of_the_door(tmp_path):
+    with pytest.raises(gpureplay.InvalidArgument) as error:
+        small(lambda lane: Corridor(), num_envs=3)
+    in_words = ("target_period is 80 and num_envs is 3; with synchronized 1 the first must be a multiple of the "
+                "second: change one of them, or give synchronized 0")
+    assert str(error.value) == in_words
+    refused = program("--env", "CartPole-v1", *FLAGS, "--num-envs", 3, "--out", tmp_path / "run", wanted=2).stderr
+    for name in ("target_period", "num_envs", "synchronized"):
+        in_words = in_words.replace(name, "--" + name.replace("_", "-"))
+    assert refused == f"python -m gpureplay.train: {in_words}\n" and not (tmp_path / "run").exists()
 
 
 @needs_files
@@ -680,7 +707,6 @@ def test_the_program_in_c_writes_the_same(cartpole, tmp_path, run_name, flags):
     c, python = (json.loads((folder / "config.json").read_text()) for folder in (tmp_path / "c", whole))
     assert c.pop("program") == "gpureplay-train" and python.pop("program") == "gpureplay.train"
     assert python.pop("overrides") == {"buffer": {}, "agent": {}} and python.pop("python")
-    c["build"].pop("commit", None)
     assert c == python
     missing = _run_folder.read_array(whole, "rates")["missing_share"]
     assert set(missing[~np.isnan(missing)]) == ({0} if run_name == "lambda" else set())
@@ -793,6 +819,48 @@ def test_the_program_in_c_refuses_settings_that_only_python_takes(tmp_path):
     done = subprocess.run([os.environ["GPUREPLAY_TRAIN"], "--resume", tmp_path / "run", "--steps", "800"],
                           capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 2 and 'the line "agent {"trunk": [16]}"' in done.stderr
+    assert "settings that Python alone takes; python -m gpureplay.train --resume goes on with this run" in done.stderr
+
+
+def test_a_function_a_system_has_its_options_alone(tmp_path):
+    few = {"device": "cpu", "threads": 1, "progress": False, "eval_episodes": 0}
+    result = gpureplay.train_dqn("CartPole-v1", steps=80, prepopulation=50, target_period=80, eval_period=0, **few)
+    assert result.stats.env_steps == 80 and result.config["options"]["preset"] == "fast-dqn-small-vectors"
+    result = gpureplay.train_apex("CartPole-v1", preset="apex-dqn-small", steps=300, actors=1, prepopulation=100, **few)
+    assert result.stats.env_steps >= 300
+    result = gpureplay.train_ddpg("Pendulum", preset="apex-dpg-small", steps=300, actors=1, prepopulation=100,
+                                  samples_per_insert=1, batch=16, **few)
+    assert isinstance(result.agent, gpureplay.DDPG)
+    result = gpureplay.train_ga3c("CartPole-v1", preset="a3c-small", agents=2, steps=200, out=tmp_path, **few)
+    assert result.config["ga3c"]["system"] == "a3c"
+    assert gpureplay.train_ga3c(resume=tmp_path, progress=False).stats.env_steps == 200
+    with pytest.raises(gpureplay.InvalidArgument, match="preset is 'fast-dqn'; it must be one of apex-dqn, apex-dqn-s"):
+        gpureplay.train_apex("CartPole-v1", preset="fast-dqn")
+    with pytest.raises(gpureplay.InvalidArgument, match='"apex-dqn" needs frames of 84 x 84 bytes'):
+        gpureplay.train_apex("CartPole-v1")
+    with pytest.raises(TypeError, match=r"train\(\) has no argument 'speed'; options of training are env, "):
+        gpureplay.train("CartPole-v1", speed=3)
+    for function, option, other in ((gpureplay.train_dqn, "num_envs 8", "actors"),
+                                    (gpureplay.train_apex, "samples_per_insert 0", "num_envs"),
+                                    (gpureplay.train_ddpg, "sigma 0.3", "epsilons"),
+                                    (gpureplay.train_ga3c, "t_max 5", "capacity")):
+        assert f"\n      {option} " in function.__doc__ and f"\n      {other}" not in function.__doc__
+
+
+def test_the_program_has_the_words_of_the_program_in_c(tmp_path):
+    assert "python -m gpureplay.train PRESET --help" in program("--help").stdout == program().stdout
+    shown = program("apex-dqn-small", "--help").stdout
+    assert "--capacity 100000 " in shown and "--engine local|ray " in shown and "--num-envs" not in shown
+    out = tmp_path / "run"
+    program("fast-dqn-small-vectors", "--env=CartPole-v1", *FLAGS, "--steps", "1.6e2", "--out", out, "--quiet")
+    assert "--steps 160\n" in (out / "options.txt").read_text()
+    for words, text in ((("--steps",), "--steps has no value; it must have one: N"), (("--quiet=1",), "--quiet has a "),
+                        (("--nonsense", "1"), "--nonsense is not an option"), (("steps", "1", "2"), "1 is not an op"),
+                        (("--seed", "1", "--seed", "2"), "--seed is given twice")):
+        assert text in program(*words, wanted=2).stderr
+    done = subprocess.run([sys.executable, "-m", "gpureplay", "--list"], capture_output=True, text=True, timeout=120,
+                          env={**os.environ, "PYTHONPATH": str(PACKAGE)}, check=True)
+    assert "MinAtar/Breakout\n  observation  uint8 (10, 10, 4)" in done.stdout
 
 
 def test_the_program_takes_ids_of_gymnasium():

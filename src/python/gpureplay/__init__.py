@@ -34,6 +34,7 @@ The main names:
     LaneBuffer      the transitions of simulators on the device, which never pass the host: add, sample, gather
     DQN             the learner: act, train, stats, weights, save, load, config
     train           a whole training: environments, buffer, learner, files, evaluations
+    train_dqn, train_apex, train_ddpg, train_ga3c  the same by one system, with its options alone
     Run             the same over a buffer and a learner of your own: advance, evaluate, save, load, stats
     Apex            Ape-X over a buffer and a learner of your own: actors in threads or processes, advance, save, stats
     GA3C            GA3C, A3C and A2C over an actor-critic of your own: agents, predictors, trainers; advance, evaluate
@@ -79,7 +80,7 @@ from ._config import Preset, preset
 from ._policy import Acted, ActedByPolicy, Policy
 from ._run import EnvError, Run
 from ._show import show_config
-from ._train import TrainResult, train
+from ._train import TrainResult, train, train_apex, train_ddpg, train_dqn, train_ga3c
 from ._tuples import (ActorCriticLosses, ApexStats, DDPGStats, DeviceInfo, FileInfo, GA3CStats, LaneStats,
                       LearnerStats, Plan, PolicyStats, PriorityStats, RunEvent, RunStats, Stats)
 from ._writer import Writer
@@ -92,5 +93,6 @@ __all__ = [
     "LaneStats", "LearnerStats",
     "OutOfMemory", "Plan", "Policy", "PolicyStats", "Preset", "PriorityStats", "ReplayBuffer", "Run", "RunEvent",
     "RunStats", "SequenceBatch", "Stats", "TooFew", "TrainResult", "Unavailable", "Weights", "WouldBlock", "Writer",
-    "file_info", "make_env", "make_vec", "preset", "show_config", "train",
+    "file_info", "make_env", "make_vec", "preset", "show_config", "train", "train_apex", "train_ddpg", "train_dqn",
+    "train_ga3c",
 ]

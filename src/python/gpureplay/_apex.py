@@ -9,7 +9,7 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any, Union, cast
 
-from ._config import Settings, apex_configs, network_settings, settings_of_buffer
+from ._config import RunConfigs, Settings, apex_configs, network_settings, settings_of_buffer
 from ._ddpg import DDPG
 from ._envs import EnvOptions, open_envs
 from ._handle import refuse_after_fork
@@ -17,7 +17,7 @@ from ._inputs import flag, integer
 from ._learner import DQN
 from ._library import InvalidArgument, lib
 from ._python_envs import Envs, PythonEnvs
-from ._run import LibraryRun, OnEvent
+from ._run import LibraryRun, OnEvent, Reporter
 from ._tuples import ApexStats
 
 if TYPE_CHECKING:
@@ -67,27 +67,17 @@ class Apex(LibraryRun):
         refuse_other_envs(env)
         refuse_after_fork()
         envs = open_envs(env, options=env_options)
+        given = {name: value for name, value in settings.items() if value is not None}
         try:
-            self._create(agent, envs, actor_command(agent, env, env_options), on_event, dict(settings))
+            configs = apex_configs(given)
+            if processes_of(envs, cast("bool | None", given.get("processes"))):
+                set_command(configs, agent, env, env_options)
+            self._create(agent, envs, configs, on_event)
         except BaseException:
             envs.close()
             raise
 
-    @classmethod
-    def _of(cls, agent: Agent, envs: Envs, command: list[str], on_event: OnEvent | None,
-            settings: Settings) -> Apex:
-        """With environments that are known already."""
-        run = cls.__new__(cls)
-        run._create(agent, envs, command, on_event, settings)
-        return run
-
-    def _create(self, agent: Agent, envs: Envs, command: list[str], on_event: OnEvent | None,
-                settings: Settings) -> None:
-        given = {name: value for name, value in settings.items() if value is not None}
-        has_processes, configs = processes_of(envs, given.get("processes")), apex_configs(given)
-        if has_processes:
-            words = (ctypes.c_char_p * (len(command) + 1))(*map(os.fsencode, command))
-            configs.own.command, configs.own.words = ctypes.addressof(words), words
+    def _create(self, agent: Agent, envs: Envs, configs: RunConfigs, on_event: OnEvent | Reporter | None) -> None:
         self._make(lib.gpur_apex_create, agent, envs, configs, on_event)
 
     # Taking steps.
@@ -160,7 +150,14 @@ def networks_of(agent: Agent) -> list[Settings]:
     return [config["actor"], config["critic"]] if isinstance(agent, DDPG) else [config]
 
 
-def actor_command(agent: Agent, env: str, env_options: EnvOptions) -> list[str]:
+def set_command(configs: RunConfigs, agent: Agent, env: str, env_options: EnvOptions) -> None:
+    """Actors are processes."""
+    command = _actor_command(agent, env, env_options)
+    words = (ctypes.c_char_p * (len(command) + 1))(*map(os.fsencode, command))
+    configs.own.command, configs.own.words = ctypes.addressof(words), words
+
+
+def _actor_command(agent: Agent, env: str, env_options: EnvOptions) -> list[str]:
     """The command of an actor's process, which finds the modules that this process finds."""
     given = {"env": env, "env_options": env_options,
              "buffer": settings_of_buffer(agent._buffer._spec),

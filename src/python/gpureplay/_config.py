@@ -15,7 +15,7 @@ from ._choices import (ACTIVATIONS, CHOICES, FLAGS, SOURCES, choices_of, member_
 from ._inputs import flag, integer, put, put_count, real
 from ._library import InvalidArgument, check, lib
 from ._schema import NUMPY, PREVIOUS, Field, shape_of, to_c
-from ._struct import Sized, Struct
+from ._struct import Struct
 
 Settings = dict[str, Any]
 
@@ -701,35 +701,6 @@ def preset(name: str) -> Preset:
                   {key: value for key, value in agent.items() if key not in absent})
 
 
-class RunPreset(NamedTuple):
-    """The settings of a system for an environment, as keywords of `ReplayBuffer`, `DQN` or `DDPG`, and `Run` or
-    `Apex`."""
-
-    buffer: Settings
-    agent: Settings
-    run: Settings
-
-
-def run_preset(name: str, env_type: int | None, vector_type: int | None, options: bytes) -> RunPreset:
-    """The arguments are those of `set_envs`. InvalidArgument: there is no preset of that name, or it cannot take the
-    environment."""
-    run, learner = fast_dqn_configs({}), _learner_defaults()
-    set_envs(run.common, env_type, vector_type, options)
-    buffer = _preset_of(lib.gpur_fast_dqn_preset, name, run.common, (_c_api.Field * _c_api.FAST_DQN_FIELDS)(), learner,
-                        run.own)
-    return RunPreset(buffer, _without_neutral_draw(settings_of_learner(learner)), settings_of_run(run))
-
-
-def apex_preset(name: str, env_type: int | None, options: bytes) -> RunPreset:
-    """The same for Ape-X, whose agent is a `DQN`, or by "apex-dpg" and "apex-dpg-small" a `DDPG`."""
-    apex, dqn, dpg = apex_configs({}), _learner_defaults(), ddpg_config({}, 0, _c_api.SOURCE_AUTO)
-    set_envs(apex.common, env_type, None, options)
-    fields = (_c_api.Field * _c_api.APEX_FIELDS)()
-    buffer = _preset_of(lib.gpur_apex_preset, name, apex.common, fields, dqn, dpg, apex.own)
-    agent = settings_of_ddpg(dpg) if name.startswith("apex-dpg") else settings_of_learner(dqn)
-    return RunPreset(buffer, _without_neutral_draw(agent), settings_of_run(apex))
-
-
 class GA3CPreset(NamedTuple):
     """The settings of a system for an environment, as keywords of `ActorCritic`, with obs, and of `GA3C`."""
 
@@ -738,43 +709,33 @@ class GA3CPreset(NamedTuple):
 
 
 def ga3c_preset(name: str, env_type: int | None, options: bytes) -> GA3CPreset:
-    """As run_preset."""
-    learner, run = actor_critic_config({}), ga3c_configs({})
-    set_envs(run.common, env_type, None, options)
-    check(lib.gpur_ga3c_preset(_preset_name(name), *map(ctypes.addressof, (run.common, learner, run.own))))
-    return GA3CPreset({"obs": _field_of(learner.obs)[1], **settings_of(learner)}, settings_of_run(run))
-
-
-def _preset_name(name: str) -> bytes:
+    """The arguments are those of `set_envs`. InvalidArgument: there is no preset of that name, or it cannot take the
+    environment."""
     if "\0" in name:
         raise ValueError(f"preset is {name!r}; it must have no NUL")
-    return name.encode()
+    learner, run = actor_critic_config({}), ga3c_configs({})
+    set_envs(run.common, env_type, None, options)
+    check(lib.gpur_ga3c_preset(name.encode(), *map(ctypes.addressof, (run.common, learner, run.own))))
+    return GA3CPreset(keywords_of_learner(learner), settings_of_run(run))
 
 
-def _learner_defaults() -> _c_api.DQNConfig:
-    learner = _c_api.DQNConfig()
-    check(lib.gpur_dqn_config_init(ctypes.addressof(learner), ctypes.sizeof(learner)))
-    return learner
-
-
-def _preset_of(function: Any, name: str, common: _c_api.RunConfig, fields: ctypes.Array[_c_api.Field],
-               *configs: Sized) -> Settings:
-    """Fills in the configs of learners and of the run. Returns the settings of the buffer."""
-    replay = _c_api.ReplayConfig()
-    check(lib.gpur_replay_config_init(ctypes.addressof(replay), ctypes.sizeof(replay)))
-    check(function(_preset_name(name), *map(ctypes.addressof, (common, fields, replay, *configs))))
+def keywords_of_buffer(replay: _c_api.ReplayConfig) -> Settings:
+    """Of `ReplayBuffer`, by which it gets this config."""
     buffer = {key: value for key, value in _settings_of_replay(replay).items() if value is not None}
     for key in ("max_batch", "block_rows", "extra_frames"):
         if getattr(replay, key) == 0:
             buffer.pop(key, None)  # the library chooses it by other settings, which the caller may change
-    return {**buffer, "fields": dict(map(_field_of, fields[:replay.field_count]))}
+    return {**buffer, "fields": dict(map(_field_of, replay.fields[:replay.field_count]))}
+
+
+def keywords_of_learner(config: _c_api.DQNConfig | _c_api.DPGConfig | _c_api.ActorCriticConfig) -> Settings:
+    """Of `DQN`, `DDPG` or `ActorCritic`. One that says nothing special of how it samples samples as its buffer does."""
+    if isinstance(config, _c_api.ActorCriticConfig):
+        return {"obs": _field_of(config.obs)[1], **settings_of(config)}
+    found = settings_of_learner(config) if isinstance(config, _c_api.DQNConfig) else settings_of_ddpg(config)
+    return {key: value for key, value in found.items() if value or key not in _DRAW_SETTINGS}
 
 
 def _field_of(field: _c_api.Field) -> tuple[str, tuple[tuple[int, ...], str]]:
     """(name, (shape, dtype)), as `ReplayBuffer` takes it."""
-    return field.name.decode(), (shape_of(field), NUMPY[field.dtype].name)
-
-
-def _without_neutral_draw(agent: Settings) -> Settings:
-    """A learner that says nothing special of how it samples samples as its buffer does."""
-    return {key: value for key, value in agent.items() if value or key not in _DRAW_SETTINGS}
+    return (field.name or b"").decode(), (shape_of(field), NUMPY[field.dtype].name)

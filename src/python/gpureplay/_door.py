@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Messages of trainings in the words of the door that was used: the function `train`, whose keywords they then name, or
-the program `python -m gpureplay.train`, whose options they name."""
+the program `python -m gpureplay.train`, whose options they name. The library writes its own messages so; here are those
+of Python, and those about the buffer and the learner, which Python makes."""
 
 from __future__ import annotations
 
@@ -10,14 +11,19 @@ import shlex
 import threading
 from collections.abc import Callable, Iterator
 
+from . import _c_api
 from ._config import ACTOR_CRITIC_SETTINGS, BUFFER_SETTINGS, LEARNER_SETTINGS
 from ._library import GpureplayError
-from ._options import OPTIONS, System, flag_of
+from ._options import ACTOR_CRITIC, ALL, OPTIONS, flag_of
 
 _OTHERS = ("out", "resume", "refill")  # keywords that are options of the program, too
-_KEYWORDS = {flag_of(name): name for name in (*OPTIONS, *_OTHERS)}
 _BEFORE = r"(?<![-\w.\"'{(=])(?<!the )(?<!its )(?<!a )"  # of a name that stands for itself
 _program = threading.local()
+
+
+def is_program() -> bool:
+    """Whether this thread is inside `program_words`."""
+    return bool(getattr(_program, "speaks", False))
 
 
 @contextlib.contextmanager
@@ -30,13 +36,13 @@ def program_words() -> Iterator[None]:
         _program.speaks = False
 
 
-def _of_settings(text: str, system: System, speaker: str = "agent") -> str:
+def _of_settings(text: str, system: int, speaker: str = "agent") -> str:
     """Settings of the buffer and of the learner, which `train` takes in two dicts. speaker: "buffer" or "agent", of
     which the text is about: names that both have are its own, unless it says that they are the replay's."""
-    agent = ACTOR_CRITIC_SETTINGS if system & System.ACTOR_CRITIC else LEARNER_SETTINGS if system & System.DQN else ()
-    places = {"buffer": BUFFER_SETTINGS if system & System.REPLAY else (), "agent": agent}
+    agent = {**dict.fromkeys(ACTOR_CRITIC, ACTOR_CRITIC_SETTINGS), _c_api.PRESET_APEX_DPG: ()}
+    places = {"buffer": () if system in ACTOR_CRITIC else BUFFER_SETTINGS, "agent": agent.get(system, LEARNER_SETTINGS)}
     owners = {name: owner for owner in sorted(places, key=speaker.__eq__) for name in places[owner]
-              if name != "check_nan" and (name not in OPTIONS or not OPTIONS[name].of & system)}
+              if name != "check_nan" and name not in OPTIONS[system]}
 
     def replaced(found: re.Match[str]) -> str:
         name, value = found["name"], found["value"] or "..."
@@ -48,20 +54,13 @@ def _of_settings(text: str, system: System, speaker: str = "agent") -> str:
                   r"(?:=(?P<value>[\w.\"']+)|(?= is ))", replaced, text)
 
 
-def _as_keywords(text: str) -> str:
-    def keyword(found: re.Match[str]) -> str:
-        return _KEYWORDS.get(found.group(), found.group())
-
-    return re.sub(r"--[a-z]+(?:-[a-z]+)*", keyword, text)
-
-
 def _as_options(text: str) -> str:
     def replaced(found: re.Match[str]) -> str:
         name, quoted, plain = found.groups()
         value = plain if quoted is None else shlex.quote(quoted)
         return flag_of(name) if value is None else f"{flag_of(name)} {value}"
 
-    names = "|".join((*OPTIONS, *_OTHERS))
+    names = "|".join((*ALL, *_OTHERS))
     text = re.sub(rf"{_BEFORE}({names})(?:=(?:'([^']*)'|([\w.]+))|(?= is ))", replaced, text)
     return re.sub(r"\b(agent|buffer)=(\{[^}]*\}+)", r"\1=\2 of gpureplay.train in Python", text)
 
@@ -77,15 +76,15 @@ def _reworded(words: Callable[[str], str]) -> Iterator[None]:
         raise
 
 
-def buffer_words(system: System) -> contextlib.AbstractContextManager[None]:
+def buffer_words(system: int) -> contextlib.AbstractContextManager[None]:
     """Inside `own_words`, where the buffer is made: what it refuses are its own settings. system: what trains."""
     return _reworded(lambda text: _of_settings(text, system, "buffer"))
 
 
-def own_words(system: Callable[[], System]) -> contextlib.AbstractContextManager[None]:
+def own_words(system: Callable[[], int]) -> contextlib.AbstractContextManager[None]:
     """What is refused inside is said in the words of the door. system: what trains."""
     def words(text: str) -> str:
-        in_words = _as_options if getattr(_program, "speaks", False) else _as_keywords
-        return in_words(_of_settings(text, system()))
+        of_settings = _of_settings(text, system())
+        return _as_options(of_settings) if is_program() else of_settings
 
     return _reworded(words)

@@ -12,7 +12,7 @@ from ._handle import refuse_after_fork
 from ._inputs import integer
 from ._library import InvalidArgument, lib
 from ._python_envs import Envs
-from ._run import LibraryRun, OnEvent
+from ._run import LibraryRun, OnEvent, Reporter
 from ._tuples import GA3CStats
 
 if TYPE_CHECKING:
@@ -72,20 +72,14 @@ class GA3C(LibraryRun):
         refuse_other_envs(env)
         envs = open_envs(env, options=env_options)
         try:
-            self._create(learner, envs, on_event, configs)
+            self._create(learner, envs, configs, on_event)
         except BaseException:
             envs.close()
             raise
         learner._advice = learner._advice._replace(reward_clip="reward_clip")
 
-    @classmethod
-    def _of(cls, learner: ActorCritic, envs: Envs, on_event: OnEvent | None, configs: RunConfigs) -> GA3C:
-        """With environments that are known already."""
-        run = cls.__new__(cls)
-        run._create(learner, envs, on_event, configs)
-        return run
-
-    def _create(self, learner: ActorCritic, envs: Envs, on_event: OnEvent | None, configs: RunConfigs) -> None:
+    def _create(self, learner: ActorCritic, envs: Envs, configs: RunConfigs, on_event: OnEvent | Reporter | None
+                ) -> None:
         if envs.type is None:
             raise InvalidArgument(f"{envs.name} steps all its environments at once; for GA3C it must step one at a "
                                   "time")

@@ -273,7 +273,9 @@ class DeferredSignals:
     library calls. An exception raised there (KeyboardInterrupt at Ctrl-C) cannot pass through C: it would be printed
     and lost. The handlers run as always. Leaving the block raises nothing; the caller raises what was stored."""
 
-    def __init__(self) -> None:
+    def __init__(self, on_raised: Callable[[], Any] | None = None) -> None:
+        """on_raised: is called when something was stored, inside the handler."""
+        self._on_raised = on_raised
         self.raised: list[BaseException] = []
         self._handlers: dict[int, tuple[_SignalHandler, _SignalHandler]] = {}  # signal: (installed handler, wrapper)
 
@@ -288,6 +290,8 @@ class DeferredSignals:
                 handler(received, frame)
             except BaseException as error:
                 self.raised.append(error)
+                if self._on_raised is not None:
+                    self._on_raised()
 
         self._handlers[number] = handler, wrapper
         signal.signal(number, wrapper)

@@ -142,9 +142,7 @@ class Advice(NamedTuple):
 
 
 def for_program(text: str) -> str:
-    """The words of `train`, with the options of the program: of these settings it has --learning-rate alone."""
-    text = re.sub(r"to lower learning_rate, now (\S+), to limit .*$",
-                  r"to lower --learning-rate, now \1, or to scale the environment's rewards", text)
+    """The words of `train` without those about settings that the program does not have."""
     return text.replace(_TAKE_THEM, "")
 
 

@@ -57,7 +57,7 @@ class EvaluatedWeights:
 OnEvent = Callable[[RunEvent], Any]
 
 
-def _event_at(agent: Learner, address: int) -> RunEvent:
+def event_at(agent: Learner, address: int) -> RunEvent:
     given = _c_api.RunEvent.from_address(address)
     return read_tuple(RunEvent, given, kind=_KINDS[given.kind], agent=agent,
                       weights=EvaluatedWeights(given.policy) if given.policy else None,
@@ -122,12 +122,26 @@ class LibraryRun(Handle):
     _eval_cut = 0  # of which was warned
     stats: Any
 
-    def _make(self, create: Any, agent: Learner, envs: Envs, configs: RunConfigs, on_event: OnEvent | None) -> None:
+    @classmethod
+    def _of(cls, agent: Any, envs: Envs, configs: RunConfigs, reporter: Reporter) -> Any:
+        """With environments that are known already, and configs whose on_event passes events on to the reporter."""
+        run = cls.__new__(cls)
+        run._create(agent, envs, configs, reporter)
+        return run
+
+    def _create(self, agent: Any, envs: Envs, configs: RunConfigs, on_event: OnEvent | Reporter | None) -> None:
+        raise NotImplementedError
+
+    def _make(self, create: Any, agent: Learner, envs: Envs, configs: RunConfigs, on_event: OnEvent | Reporter | None
+              ) -> None:
         """Makes the library's run, on top of the agent."""
         self._agent, self._envs, self._configs = agent, envs, configs
-        self._reporter = Reporter(on_event, functools.partial(_event_at, agent))
         common = configs.common
-        common.on_event = self._reporter.function
+        if isinstance(on_event, Reporter):
+            self._reporter = on_event
+        else:
+            self._reporter = Reporter(on_event, functools.partial(event_at, agent))
+            common.on_event = self._reporter.function
         set_envs(common, envs.type if envs.can_evaluate or envs.vector_type is None else None, envs.vector_type,
                  envs.options)
         if envs.eval_count and common.eval_envs not in (0, envs.eval_count):
@@ -138,7 +152,8 @@ class LibraryRun(Handle):
         super().__init__(functools.partial(self._create_run, create), lib.gpur_run_destroy, agent)
         agent._take_run(self)
         agent._translation = envs.translation
-        self._reporter.stop = functools.partial(type(self)._stop, self._handle)
+        if self._reporter is not on_event:
+            self._reporter.stop = functools.partial(type(self)._stop, self._handle)
         run = weakref.proxy(self)
         self._reporter.calls_user = lambda: run._calls_user()
 
@@ -178,14 +193,14 @@ class LibraryRun(Handle):
         return self._reporter.says_stop
 
     def _call_watched(self, function: Any, *arguments: Any, tick: Callable[[], None] | None = None,
-                      then: Callable[[], None] | None = None) -> None:
+                      stop: Callable[[], None] | None = None) -> None:
         """Calls the library's function in another thread, because Python runs the handlers of signals in the main one:
-        what they raise, as Ctrl-C does, stops the run and is raised then. tick: is called now and then. then: is called
-        if the function succeeded, before such an exception is raised."""
+        what they raise, as Ctrl-C does, stops the run and is raised then. tick: is called now and then. stop: is called
+        in the handler, each time, in place of stopping the run."""
         self._open_handle()
         self._reporter.begin()
-        call, is_stopped = _Call(self, function, arguments), False
-        with DeferredSignals() as signals:
+        call, is_stopped = _Call(self, function, arguments), stop is not None
+        with DeferredSignals(stop) as signals:
             call.start()
             try:
                 while not call.ended.wait(_WAIT):
@@ -198,8 +213,6 @@ class LibraryRun(Handle):
                 if not call.ended.is_set():  # tick has raised an exception
                     self._invoke(self._stop)
                     call.ended.wait()
-            if then is not None and not call.raised:
-                then()
         refusals = [] if call.was_stopped and signals.raised else call.raised
         for error in (*self._reporter.raised, *refusals, *signals.raised):
             raise error
@@ -333,20 +346,13 @@ class Run(LibraryRun):
         refuse_after_fork()
         envs = open_envs(env, num_envs=settings.get("num_envs"), eval_env=eval_env, options=env_options)
         try:
-            self._create(agent, envs, on_event, dict(settings))
+            self._create(agent, envs, _configs_of(agent, envs, dict(settings)), on_event)
         except BaseException:
             envs.close()
             raise
 
-    @classmethod
-    def _of(cls, agent: DQN, envs: Envs, on_event: OnEvent | None, settings: Settings) -> Run:
-        """With environments that are known already."""
-        run = cls.__new__(cls)
-        run._create(agent, envs, on_event, settings)
-        return run
-
-    def _create(self, agent: DQN, envs: Envs, on_event: OnEvent | None, settings: Settings) -> None:
-        configs = _configs_of(agent, envs, settings)
+    def _create(self, agent: DQN, envs: Envs, configs: RunConfigs, on_event: OnEvent | Reporter | None) -> None:
+        refuse_evaluations(envs, configs.common.eval_period, configs.common.eval_episodes)
         envs.open()
         self._make(lib.gpur_fast_dqn_create, agent, envs, configs, on_event)
 
@@ -379,17 +385,19 @@ class _Call(threading.Thread):
             self.ended.set()
 
 
+def refuse_evaluations(envs: Envs, period: int, episodes: int) -> None:
+    if not envs.can_evaluate and (period or episodes):
+        raise InvalidArgument(f"eval_period is {period}, eval_episodes is {episodes} and eval_env is None; evaluations "
+                              "beside a list of environments need an eval_env")
+
+
 def _configs_of(agent: DQN, envs: Envs, settings: Settings) -> RunConfigs:
     """None is the default."""
     given = {name: value for name, value in settings.items() if value is not None}
     if envs.count is not None:
         given["num_envs"] = envs.count
     if not envs.can_evaluate:
-        if given.get("eval_period") or given.get("eval_episodes"):
-            raise InvalidArgument(f"eval_period is {given.get('eval_period', 0)}, eval_episodes is "
-                                  f"{given.get('eval_episodes', 0)} and eval_env is None; evaluations beside a list of "
-                                  "environments need an eval_env")
-        given["eval_period"] = given["eval_episodes"] = 0
+        given = {"eval_period": 0, "eval_episodes": 0, **given}
     configs = fast_dqn_configs(given)
     if "target_period" not in given:
         configs.own.target_period = agent._config.target_period * configs.own.train_period

@@ -3,10 +3,11 @@
 """The settings of constructors, for type checkers and editors. There is no such module when a program runs."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, TypedDict, Union
 
 from ._device import Device, TorchDevice
+from ._envs import EnvOptions
 
 Layer = Union[int, Sequence[Any], Mapping[str, Any]]
 Schedule = Union[float, Sequence[float]]
@@ -251,3 +252,170 @@ class PlanSettings(TypedDict, total=False):
     evict_alpha: float | None
     first_priority: FirstPriority | None
     flatten: bool
+
+class TrainArguments(TypedDict, total=False):
+    device: str | TorchDevice | Device | None
+    out: str | os.PathLike[str] | None
+    resume: str | os.PathLike[str] | None
+    progress: bool
+    on_event: Callable[[Any], Any] | None
+    env_options: EnvOptions
+    eval_env: Any
+    check_nan: bool
+    buffer: Mapping[str, Any] | None
+    agent: Mapping[str, Any] | None
+    refill: bool
+
+class DQNTraining(TrainArguments, total=False):
+    threads: int | None
+    math: Literal["fp32", "tf32", "bf16", "auto"] | None
+    deterministic: bool | None
+    seed: int | None
+    steps: int | None
+    num_envs: int | None
+    env_threads: int | None
+    concurrent: bool | None
+    synchronized: bool | None
+    burst: bool | None
+    act: Literal["latest", "target"] | None
+    whole_episodes: bool | None
+    target_period: int | None
+    train_period: int | None
+    prepopulation: int | None
+    eval_period: int | None
+    eval_episodes: int | None
+    capacity: int | None
+    frame_stack: int | None
+    batch: int | None
+    learning_rate: float | None
+    exploration_steps: int | None
+    estimator: Literal["peng", "watkins", "n-step", "peng-median", "watkins-median", "peng-error-bound",
+        "watkins-error-bound"] | None
+    lambda_: float | None
+    n_step: int | None
+    error_bound: float | None
+    checkpoint: int | None
+
+class ApexTraining(TrainArguments, total=False):
+    threads: int | None
+    math: Literal["fp32", "tf32", "bf16", "auto"] | None
+    seed: int | None
+    steps: int | None
+    target_period: int | None
+    prepopulation: int | None
+    eval_period: int | None
+    eval_episodes: int | None
+    capacity: int | None
+    frame_stack: int | None
+    batch: int | None
+    learning_rate: float | None
+    checkpoint: int | None
+    actors: int | None
+    processes: bool | None
+    samples_per_insert: float | None
+    initial_priorities: Literal["td", "max"] | None
+    prioritized: bool | None
+    replicate: int | None
+    epsilons: str | Sequence[float] | None
+    compression: int | None
+    pull_period: int | None
+    folder: str | os.PathLike[str] | None
+
+class DDPGTraining(TrainArguments, total=False):
+    threads: int | None
+    math: Literal["fp32", "tf32", "bf16", "auto"] | None
+    seed: int | None
+    steps: int | None
+    target_period: int | None
+    prepopulation: int | None
+    eval_period: int | None
+    eval_episodes: int | None
+    capacity: int | None
+    batch: int | None
+    learning_rate: float | None
+    checkpoint: int | None
+    actors: int | None
+    processes: bool | None
+    samples_per_insert: float | None
+    initial_priorities: Literal["td", "max"] | None
+    prioritized: bool | None
+    replicate: int | None
+    sigma: float | None
+    eviction: Literal["oldest", "priority"] | None
+    second_activation: Literal["none", "tanh", "relu"] | None
+    compression: int | None
+    pull_period: int | None
+    folder: str | os.PathLike[str] | None
+
+class GA3CTraining(TrainArguments, total=False):
+    threads: int | None
+    math: Literal["fp32", "tf32", "bf16", "auto"] | None
+    deterministic: bool | None
+    seed: int | None
+    steps: int | None
+    eval_episodes: int | None
+    learning_rate: float | None
+    checkpoint: int | None
+    agents: int | None
+    predictors: int | None
+    trainers: int | None
+    t_max: int | None
+    min_train_batch: int | None
+    queue_room: int | None
+    when_full: Literal["wait", "refuse", "drop-oldest"] | None
+    tuner: Literal["none", "paper", "code"] | None
+    tuner_period: float | None
+    entropy: float | None
+
+class TrainOptions(TypedDict, total=False):
+    threads: int | None
+    math: Literal["fp32", "tf32", "bf16", "auto"] | None
+    deterministic: bool | None
+    seed: int | None
+    steps: int | None
+    num_envs: int | None
+    env_threads: int | None
+    concurrent: bool | None
+    synchronized: bool | None
+    burst: bool | None
+    act: Literal["latest", "target"] | None
+    whole_episodes: bool | None
+    target_period: int | None
+    train_period: int | None
+    prepopulation: int | None
+    eval_period: int | None
+    eval_episodes: int | None
+    capacity: int | None
+    frame_stack: int | None
+    batch: int | None
+    learning_rate: float | None
+    exploration_steps: int | None
+    estimator: Literal["peng", "watkins", "n-step", "peng-median", "watkins-median", "peng-error-bound",
+        "watkins-error-bound"] | None
+    lambda_: float | None
+    n_step: int | None
+    error_bound: float | None
+    checkpoint: int | None
+    actors: int | None
+    processes: bool | None
+    samples_per_insert: float | None
+    initial_priorities: Literal["td", "max"] | None
+    prioritized: bool | None
+    replicate: int | None
+    epsilons: str | Sequence[float] | None
+    sigma: float | None
+    eviction: Literal["oldest", "priority"] | None
+    second_activation: Literal["none", "tanh", "relu"] | None
+    compression: int | None
+    pull_period: int | None
+    folder: str | os.PathLike[str] | None
+    agents: int | None
+    predictors: int | None
+    trainers: int | None
+    t_max: int | None
+    min_train_batch: int | None
+    queue_room: int | None
+    when_full: Literal["wait", "refuse", "drop-oldest"] | None
+    tuner: Literal["none", "paper", "code"] | None
+    tuner_period: float | None
+    entropy: float | None

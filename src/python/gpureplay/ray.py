@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import inspect
 import itertools
 import logging
 import os
@@ -34,22 +33,20 @@ except ModuleNotFoundError as error:
 
 from . import _c_api
 from ._apex import networks_of, refuse_other_envs
-from ._config import (Settings, apex_configs, apex_networks, make_spec, network_settings, policy_config,
+from ._config import (RunConfigs, Settings, apex_configs, apex_networks, make_spec, network_settings, policy_config,
                       settings_of_buffer, set_envs)
-from ._device import Device
 from ._door import own_words
 from ._envs import absolute, open_envs
 from ._flatten import translation_of
 from ._inputs import integer
 from ._library import (Closed, FileError, GpureplayError, Interrupted, InvalidArgument, WouldBlock, check, lib,
                        tells_not_finite)
-from ._options import FILE, System, read_options, system_of
+from ._options import APEX, refuse_unknown, system_of
 from ._policy import Policy
 from ._python_envs import PythonEnvs
-from ._run_folder import Checkpoint
+from ._run_folder import FILE
 from ._schema import fields_of
-from ._train import TrainResult, train
-from ._train_apex import ApexDPGTraining, ApexTraining
+from ._train import Training, TrainResult, train
 from ._tuples import ApexStats
 
 _WAITING = 4  # blocks of an actor that wait while others are on their way; without a limiter
@@ -97,7 +94,7 @@ def _answer(ask: Callable[[], Any]) -> Any:
 # The learner.
 
 
-class _Training(ApexTraining):
+class _Training(Training):
     """A training whose actors are elsewhere."""
 
     actors = 0
@@ -110,34 +107,31 @@ class _Training(ApexTraining):
     def stop(self) -> None:
         """Any thread, at any time: also while a checkpoint is saved, which is completed."""
         self.is_asked_to_end = True
-        self._run.stop()
+        lib.gpur_training_stop(self._handle, 1)
 
     def _was_stopped(self) -> bool:
         return self.is_asked_to_end or super()._was_stopped()
 
-    def _save_checkpoint(self, checkpoint: Checkpoint) -> None:
-        super()._save_checkpoint(checkpoint)
-        self._end_if_asked()
+    def _open(self, device: Any) -> None:
+        apex = self._part("apex", _c_api.ApexConfig)
+        self.actors = apex.remote_actors = apex.actors
+        super()._open(device)
 
-    def _make_run(self, settings: Settings) -> Any:
-        self.actors = settings["actors"]
-        return super()._make_run({**settings, "actors": 0, "remote_actors": self.actors})
+    def _complete(self, configs: RunConfigs) -> None:
+        """The library's settings keep the number of actors, which is an option."""
+        self._processes = False
+        super()._complete(configs)
+        configs.own.actors = 0
 
-    def _say_what(self, device: Device) -> None:
-        self._print(f"{self._envs.name}, {self._options['actors']} actors on Ray, by {self._options['preset']} on "
-                    f"{device.name}: {device.info.description}")
+    def _note(self, own: Any, settings: Any) -> None:
+        settings.rows_under_way = own.rows_under_way
 
     def actor_settings(self) -> Settings:
         """What an actor has to know."""
-        env, env_options = self._command_parts
-        return {"env": env, "env_options": self._options["env_options"] if env_options is None else env_options,
+        return {"env": self._env, "env_options": self._env_options,
                 "buffer": settings_of_buffer(self._buffer._spec),
                 "networks": list(map(network_settings, networks_of(self._agent))),
                 "apex": {**self._run.config, "actors": self.actors, "remote_actors": 0, "processes": False}}
-
-
-class _DPGTraining(_Training, ApexDPGTraining):
-    """The same by DPG."""
 
 
 class Learner:
@@ -165,12 +159,9 @@ class Learner:
             warnings.simplefilter("ignore")
             was_restarted = bool(ray.get_runtime_context().was_current_actor_reconstructed)
         goes_on = given["resume"] is not None or (was_restarted and out is not None and Path(out, FILE).exists())
-        place = out if given["resume"] is None else given["resume"]
-        preset = given["preset"] if place is None or not goes_on else read_options(place)[0]["preset"]
-        kind = _DPGTraining if system_of(preset) == System.APEX_DPG else _Training
-        training = kind({**given, "refill": given["refill"] and goes_on}, None if place is None else Path(place),
-                        is_resumed=goes_on)
-        training.may_begin_anew = was_restarted
+        place = {"out": None, "resume": out if given["resume"] is None else given["resume"]} if goes_on else {}
+        training = _Training({**given, **place, "refill": given["refill"] and goes_on}, begins_again=was_restarted)
+        training.create()
         training.begin()
         return training
 
@@ -502,7 +493,7 @@ class ApeX:
                                   "learner a GPU, which is its cuda:0")
         if preset is None and options.get("resume") is None:
             preset = "apex-dqn"
-        if preset is not None and not system_of(preset) & System.APEX:
+        if preset is not None and system_of(preset) not in APEX:
             raise InvalidArgument(f"preset is {preset!r}; it must be one of Ape-X: apex-dqn, apex-dpg, or one of them "
                                   "with -small")
         if env is not None:
@@ -517,9 +508,10 @@ class ApeX:
                                   "\"learner\"")
         if actors is not None:
             integer("actors", actors, 1, _c_api.APEX_MAX_ACTORS)
-        bound = inspect.signature(train).bind(env, preset=preset, actors=actors, refill=refill, **options)
-        bound.apply_defaults()
-        self._given, self._on_stats = dict(bound.arguments), on_stats
+        named: dict[str, Any] = train.__kwdefaults__ or {}  # arguments that are no options of the library
+        refuse_unknown({name: None for name in options if name not in named}, "ApeX")
+        self._given = {**named, **options, "env": env, "preset": preset, "actors": actors, "refill": refill}
+        self._on_stats = on_stats
 
     def train(self, steps: int | None = None) -> TrainResult:
         """Trains for so many environment steps of all actors; None: as many as the options or the preset say. Returns

@@ -21,7 +21,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from ._run_folder import COLUMNS, read_array
+from ._run_folder import read_array
 from .plot import episode_rows, seconds_at
 
 _NOT_CURVES = ("seconds", "step", "lane", "actor", "agent", "episodes")
@@ -30,7 +30,7 @@ _Row = tuple[float, int, dict[str, float]]  # (seconds, step, {tag: value})
 
 
 def _curves(folder: Path) -> Iterator[_Row]:
-    for kind in COLUMNS:
+    for kind in ("episode", "evaluation", "rates"):
         rows = episode_rows(folder) if kind == "episode" else read_array(folder, kind)
         rows = rows[rows["step"] > 0]
         tags = [name for name in rows.dtype.names or () if name not in _NOT_CURVES]

@@ -1,36 +1,35 @@
 # SPDX-License-Identifier: MIT
-"""Trains a DQN agent or an actor-critic, with the options and the files of the program gpureplay-train:
-python -m gpureplay.train --help.
+"""Trains a DQN agent or an actor-critic, with the words, options and files of the program gpureplay-train, also in
+environments in Python: python -m gpureplay.train --help, or python -m gpureplay --help.
 
 `gpureplay.train` is a function. Once this module was imported by its name, the package's attribute is the module, which
 can be called in the same way."""
 
 from __future__ import annotations
 
-import argparse
+import ctypes
 import functools
-import math
 import os
 import signal
 import sys
 import traceback
 import types
+from collections.abc import Sequence
 from typing import Any
 
-from . import _c_api
 from ._door import program_words
-from ._envs import env_info, env_type, game_names, name_of, open_envs
-from ._library import GpureplayError, for_program
-from ._options import OPTIONS, System, flag_of, parsed
+from ._envs import game_names, is_native, name_of, open_envs
+from ._library import GpureplayError, InvalidArgument, check, for_program, lib
+from ._options import ALL, keyword_of, text_in_c
+from ._python_envs import PythonEnvs, PythonVector
 from ._run import EnvError
-from ._schema import NUMPY
 from ._train import train
 
 _PROGRAM = "python -m gpureplay.train"
 _INTERRUPTED = 130
-
-
-_BEFORE = {System.APEX: "of Ape-X: ", System.GA3C: "of GA3C: ", System.ACTOR_CRITIC: "of GA3C, A3C and A2C: "}
+_OF_PROGRAM = {"out": "FOLDER", "resume": "FOLDER", "engine": "local|ray", "refill": None, "quiet": None, "list": None,
+               "help": None}  # what stands for the value of options that are this program's; None: they have none
+_HELP_BYTES = 1 << 16
 
 
 class _Callable(types.ModuleType):
@@ -41,79 +40,66 @@ if __name__ != "__main__":
     sys.modules[__name__].__class__ = _Callable
 
 
-def _value(name: str, text: str) -> Any:
-    try:
-        return parsed(name, text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
+# The words.
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog=_PROGRAM, allow_abbrev=False, usage=f"{_PROGRAM} --env NAME [options]\n       {_PROGRAM} --resume FOLDER",
-        description="Trains a DQN agent in W environments, by default with both switches of fast DQN [Daley & Amato "
-                    "2021], or with --preset apex-dqn or apex-dpg by Ape-X [Horgan et al. 2018]; or an actor-critic by "
-                    "GA3C "
-                    "[Babaeizadeh et al. 2017], A3C or A2C. Ctrl-C ends it with what there is. In brackets: the "
-                    "default, of fast-dqn and of fast-dqn-small where they differ, which is mostly that of the other "
-                    "presets, too; of options of Ape-X or GA3C alone that of apex-dqn or ga3c, and of the small one.",
-        epilog="Exit status: 0 done, 130 interrupted, 2 an error.")
-    for name, option in OPTIONS.items():
-        parser.add_argument(flag_of(name), dest=name, metavar=option.metavar, type=functools.partial(_value, name),
-                            help=_BEFORE.get(option.of, "") + option.meaning)
-    one = parser.add_mutually_exclusive_group()
-    one.add_argument("--out", metavar="FOLDER", help="where the files go (runs/ENV-SEED)")
-    one.add_argument("--resume", metavar="FOLDER", help="go on with the run of this folder, with its options; --steps "
-                                                        "may be given, to take more, and --env, where the plug-in has "
-                                                        "moved")
-    parser.add_argument("--refill", action="store_true", help="of Ape-X, with --resume: the replay stays empty, and "
-                                                              "actors fill it again before training goes on")
-    parser.add_argument("--engine", choices=("local", "ray"), default="local",
-                        help="of Ape-X: ray: actors and learner are processes on a cluster of Ray, that of "
-                             "RAY_ADDRESS, of this machine, or a new one (local)")
-    parser.add_argument("--quiet", action="store_true", help="show no progress")
-    parser.add_argument("--list", action="store_true", help="show the environments of the library, or the one of "
-                                                            "--env, and their options")
-    return parser
+def _read(words: Sequence[str]) -> dict[str, Any]:
+    """The options by their keywords, as texts. InvalidArgument: a word is none."""
+    rest, given = list(words), dict[str, Any]()
+    if rest and not rest[0].startswith("-"):
+        given["preset"] = rest.pop(0)
+    while rest:
+        word = rest.pop(0)
+        flag, equals, value = word.partition("=")
+        name = keyword_of(flag.removeprefix("--").replace("-", "_"))
+        if not flag.startswith("--") or (name not in ALL and name not in _OF_PROGRAM):
+            raise InvalidArgument(f"{word} is not an option; --help lists them")
+        wanted = _OF_PROGRAM[name] if name in _OF_PROGRAM else \
+            lib.gpur_training_option_value(name.rstrip("_").encode()).decode()
+        if wanted is None and equals:
+            raise InvalidArgument(f"{flag} has a value; it must have none")
+        if wanted is not None and not equals and not rest:
+            raise InvalidArgument(f"{flag} has no value; it must have one: {wanted}")
+        if name in given:
+            raise InvalidArgument(f"{flag} is given twice")
+        given[name] = True if wanted is None else value if equals else rest.pop(0)
+    return given
 
 
-# --list.
+# --help and --list.
 
 
-def _bound(value: float) -> str:
-    return f"{value:g}" if math.isfinite(value) else "any"
+def _text(function: Any, *arguments: str | None) -> str:
+    """What the library writes."""
+    text = ctypes.create_string_buffer(_HELP_BYTES)
+    encoded = [None if one is None else text_in_c("env", one) for one in arguments]
+    check(function(*encoded, text, _HELP_BYTES))
+    return text.value.decode("utf-8", "replace")
 
 
-def _space_text(space: Any) -> str:
-    if space.num_actions > 0:
-        return f"{space.num_actions}, discrete"
-    shape = ", ".join(str(length) for length in space.shape if length)
-    bounds = "each number with bounds of its own" if space.lows else \
-        f"from {_bound(space.low)} to {_bound(space.high)}"
-    return f"{NUMPY[space.dtype].name} ({shape}), {bounds}"
+def _help(given: dict[str, Any]) -> str:
+    env = given.get("env")
+    has_defaults = env is not None and is_native(env)
+    text = _text(lib.gpur_training_help, given.get("preset"), env if has_defaults else None,
+                 given.get("env_options") if has_defaults else None)
+    more = "  --engine local|ray               of Ape-X: ray: actors and learner are on a cluster of Ray\n"
+    ours = "".join(line for line in text.splitlines(True) if "--work I" not in line)  # of the program in C alone
+    return ours.replace("gpureplay-train", _PROGRAM) + (more if str(given.get("preset")).startswith("apex") else "")
 
 
-def _describe(name: str, env_options: str | None) -> str:
+def _described(name: str, env_options: str | None) -> str:
+    if is_native(name):
+        return _text(lib.gpur_training_describe_env, name, env_options)
     envs = open_envs(name, options=env_options)
-    try:
-        info, kind = env_info(envs), env_type(envs)
-    finally:
-        envs.close()
-    lines = [kind.name.decode(), f"  observation  {_space_text(info.obs)}",
-             f"  actions      {_space_text(info.action)}"]
-    if info.max_steps > 0:
-        lines.append(f"  episodes     of at most {info.max_steps} steps")
-    lines.append("  a resumed run goes on bit for bit" if info.save_bytes > 0 else
-                 "  a resumed run begins new episodes: this environment cannot save its state")
-    return "\n".join([*lines, *(f"  option       {line}" for line in (kind.options or b"").decode().splitlines())])
+    assert isinstance(envs, (PythonEnvs, PythonVector))
+    spaces = envs.spaces
+    action = f"{spaces.num_actions}, discrete" if spaces.action is None else str(spaces.action.shape)
+    envs.close()
+    return (f"{envs.name}\n  observation  {spaces.obs.dtype.name} {spaces.obs.shape}\n  actions      {action}\n"
+            "  a resumed run begins new episodes: this environment cannot save its state\n")
 
 
 # The program.
-
-
-def _folder_of(env: str, seed: int) -> str:
-    """"runs/MinAtar-Breakout-1"."""
-    return "runs/" + f"{name_of(env)}-{seed}".translate(str.maketrans("/ \\:", "----"))
 
 
 def _listen_to_signals() -> None:
@@ -133,30 +119,42 @@ def _listen_to_signals() -> None:
 def _trainer(engine: str, given: dict[str, Any]) -> Any:
     if engine == "local":
         return functools.partial(train, **given)
+    if engine != "ray":
+        raise InvalidArgument(f"--engine is \"{engine}\"; it must be local or ray")
     from .ray import ApeX, _join  # the module says how to install Ray where it is missing
 
+    if given.get("out") == "":  # learner and actors have other current folders
+        name = f"{name_of(given['env'])}-{given.get('seed', 1)}"
+        given["out"] = "runs/" + name.translate(str.maketrans("/ \\:", "----"))
+    if given.get("actors", "").isdigit():
+        given["actors"] = int(given["actors"])
     apex = ApeX(**given)
     _join()
     return apex.train
 
 
+def _run(given: dict[str, Any]) -> None:
+    if "env" not in given and "resume" not in given:
+        raise InvalidArgument("--env is missing; it must be a game of --list, a plug-in's file, or an id of Gymnasium")
+    if "resume" not in given:
+        given.setdefault("out", "")
+    given["progress"] = not given.pop("quiet", False)
+    trainer = _trainer(given.pop("engine", "local"), given)
+    _listen_to_signals()  # ray.init has a handler of its own, which this one replaces
+    trainer()
+
+
 def main() -> int:
-    parser = _parser()
-    given = vars(parser.parse_args())
-    quiet, lists, engine = given.pop("quiet"), given.pop("list"), given.pop("engine")
     try:
-        if lists:
-            for name in [given["env"]] if given["env"] else game_names():
-                print(_describe(name, given["env_options"] if given["env"] else None))
-            return 0
-        if given["env"] is None and given["resume"] is None:
-            parser.error("--env is missing; it must be a game of --list, a plug-in's file, or an id of Gymnasium")
-        if given["out"] is None and given["resume"] is None:
-            given["out"] = _folder_of(given["env"], 1 if given["seed"] is None else given["seed"])
-        run = _trainer(engine, {**given, "progress": not quiet})
-        _listen_to_signals()  # ray.init has a handler of its own, which this one replaces
-        with program_words():
-            run()
+        given = _read(sys.argv[1:])
+        if given.pop("help", False) or len(sys.argv) == 1:
+            print(_help(given), end="")
+        elif given.pop("list", False):
+            for name in [given["env"]] if "env" in given else game_names():
+                print(_described(name, given.get("env_options") if "env" in given else None), end="")
+        else:
+            with program_words():
+                _run(given)
     except KeyboardInterrupt:
         return _INTERRUPTED
     except (GpureplayError, OSError, ValueError, TypeError, ImportError) as error:
