@@ -849,6 +849,10 @@ def test_a_function_a_system_has_its_options_alone(tmp_path):
 
 def test_the_program_has_the_words_of_the_program_in_c(tmp_path):
     assert "python -m gpureplay.train PRESET --help" in program("--help").stdout == program().stdout
+    commands = re.findall(r"^ +python -m gpureplay.train ([a-z]+) ", program("--help").stdout, flags=re.M)
+    assert commands == ["play", "compare", "list"] and "--seeds" not in program("--help").stdout
+    assert program("list", "CartPole-v1").stdout == program("--list", "--env", "CartPole-v1").stdout
+    assert "no-such-run" in program("play", tmp_path / "no-such-run", wanted=2).stderr
     shown = program("apex-dqn-small", "--help").stdout
     assert "--capacity 100000 " in shown and "--engine local|ray " in shown and "--num-envs" not in shown
     out = tmp_path / "run"

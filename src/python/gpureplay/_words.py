@@ -11,7 +11,7 @@ from ._choices import ACTIVATIONS, CHOICES, FLAGS
 # The words of settings that are numbers in C, by the member's name, or by the struct's and the member's.
 WORDS: dict[str, dict[int, str]] = {
     **{name: {code: word for word, code in choices.items()} for name, choices in CHOICES.items()
-       if name not in ("initial_priorities", "observations")},  # which config.json has as numbers, and not at all
+       if name not in ("initial_priorities", "observations")},  # of which messages have other words, or none
     "gpur_ga3c_config.when_full": {_c_api.QUEUE_WAIT: "wait", _c_api.QUEUE_REFUSE: "refuse",
                                    _c_api.QUEUE_DROP_OLDEST: "drop-oldest"},
     "gpur_optimizer_config.kind": {code: word for word, code in CHOICES["optimizer"].items()},

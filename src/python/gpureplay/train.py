@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import importlib
 import os
+import re
 import signal
 import sys
 import traceback
@@ -46,8 +48,10 @@ if __name__ != "__main__":
 def _read(words: Sequence[str]) -> dict[str, Any]:
     """The options by their keywords, as texts. InvalidArgument: a word is none."""
     rest, given = list(words), dict[str, Any]()
+    if rest[:1] == ["list"]:
+        rest, given["list"] = rest[1:], True
     if rest and not rest[0].startswith("-"):
-        given["preset"] = rest.pop(0)
+        given["env" if "list" in given else "preset"] = rest.pop(0)
     while rest:
         word = rest.pop(0)
         flag, equals, value = word.partition("=")
@@ -83,7 +87,8 @@ def _help(given: dict[str, Any]) -> str:
     text = _text(lib.gpur_training_help, given.get("preset"), env if has_defaults else None,
                  given.get("env_options") if has_defaults else None)
     more = "  --engine local|ray               of Ape-X: ray: actors and learner are on a cluster of Ray\n"
-    ours = "".join(line for line in text.splitlines(True) if "--work I" not in line)  # of the program in C alone
+    # Without what the program in C alone has.
+    ours = re.sub(r"^(?:.* (?:evaluate|--work I) .*\n|  --seeds .*\n(?: {20}.*\n)*)", "", text, flags=re.M)
     return ours.replace("gpureplay-train", _PROGRAM) + (more if str(given.get("preset")).startswith("apex") else "")
 
 
@@ -145,6 +150,9 @@ def _run(given: dict[str, Any]) -> None:
 
 
 def main() -> int:
+    if sys.argv[1:2] in (["play"], ["compare"]):
+        module = importlib.import_module(f"{__package__}.{sys.argv.pop(1)}")
+        return int(module.main())
     try:
         given = _read(sys.argv[1:])
         if given.pop("help", False) or len(sys.argv) == 1:
