@@ -228,12 +228,23 @@ def test_a_buffer_in_an_agent_of_stable_baselines3():
 
 @needs("gymnasium", "ale_py", "cv2")
 def test_a_training_in_a_game_of_atari(tmp_path):
-    block, = blocks_of("docs/training.md")
+    block, _ = blocks_of("docs/training.md")
     short = ('steps=40, num_envs=2, prepopulation=20, capacity=100, target_period=20, eval_episodes=0, '
              'agent={"trunk": [("conv", 4, 8, 4), 16]}')
     run = subprocess.run([sys.executable, "-c", block.replace('"runs/pong"', f'"runs/pong", {short}')],
                          capture_output=True, text=True, timeout=1200, env=environment(), cwd=tmp_path)
     assert run.returncode == 0 and (tmp_path / "runs/pong/learner.safetensors").exists(), run.stderr
+
+
+def test_events_go_to_other_tools(tmp_path, monkeypatch):
+    """To one with the functions of wandb that the page calls."""
+    _, block = blocks_of("docs/training.md")
+    logged = []
+    monkeypatch.setitem(sys.modules, "wandb", types.SimpleNamespace(init=lambda project: None, log=logged.append))
+    short = ("steps=800, prepopulation=100, target_period=80, eval_period=0, eval_episodes=1, device='cpu', "
+             "progress=False")
+    exec(block.replace('"runs/pole"', f"{str(tmp_path / 'run')!r}, {short}"), {})
+    assert {"episode/return", "evaluation/return", "step"} == {name for row in logged for name in row}
 
 
 def test_every_block_of_a_page_is_one_that_is_run():
@@ -242,7 +253,7 @@ def test_every_block_of_a_page_is_one_that_is_run():
     run above and by test_lanes.py, and those of environments.md by test_envs.py."""
     pages = ["README.md", *(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md"))]
     count = {page: len(blocks_of(page)) for page in pages if blocks_of(page)}
-    assert count == {"README.md": 1, "docs/python.md": 9, "docs/training.md": 1, "docs/distributed.md": 2,
+    assert count == {"README.md": 1, "docs/python.md": 9, "docs/training.md": 2, "docs/distributed.md": 2,
                      "docs/ape-x.md": 3, "docs/dqn-lambda.md": 1, "docs/simulators.md": 5, "docs/environments.md": 2}
 
 
