@@ -282,7 +282,7 @@ part_first() {
 part_atari() {
     local plugin=$PWD/build/atari/atari.so
     if [ -f "$plugin" ] || [ -n "$dry" ]; then
-        run_for pong 240 "$build/examples/gpureplay-train" --env "$plugin:Pong" --preset fast-dqn --device "$device" \
+        run_for pong 240 "$build/examples/gpureplay-train" fast-dqn --env "$plugin:Pong" --device "$device" \
             --math bf16 --num-envs 16 --steps 20000000 --eval-episodes 0 --checkpoint 0 --seed 1 --out "$out/pong"
     else
         say "no build/atari/atari.so is here; Pong skipped"
