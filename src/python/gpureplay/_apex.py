@@ -78,6 +78,7 @@ class Apex(LibraryRun):
             raise
 
     def _create(self, agent: Agent, envs: Envs, configs: RunConfigs, on_event: OnEvent | Reporter | None) -> None:
+        settings_of_buffer(agent._buffer._spec)  # it refuses a LaneBuffer
         self._make(lib.gpur_apex_create, agent, envs, configs, on_event)
 
     # Taking steps.
