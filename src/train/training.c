@@ -308,7 +308,7 @@ gpur_status gpur_training_adopt_device(gpur_training *t, gpur_device *device)
 gpur_status gpur_training_adopt(gpur_training *t, gpur_replay *replay, gpur_learner *learner, gpur_run *run)
 {
     GPUR_REQUIRE(learner && run, "%s is NULL", learner ? "run" : "learner");
-    GPUR_REQUIRE(t->is_adopted, "gpur_training_adopt needs gpur_training_adopt_device before it");
+    GPUR_REQUIRE(t->is_adopted, "the training has no device; it must be adopted before the run");
     t->handles.replay = replay;
     t->handles.learner = learner;
     t->handles.run = run;

@@ -83,8 +83,8 @@ def test_a_refusal_has_the_names_of_python(text):
 
 def test_no_message_of_the_library_keeps_a_name_of_c():
     """But for what only a program in C has: structs that it passes, blocks, plug-ins, memory of its own."""
-    of_c = r"gpur_(\w+_(config|settings|stats|info|input|output|view|batch|losses|result|carrier|options|plan|table|type" \
-           r"|plugin|find)|lane_draw(\.\w+)?|block_\w+|packer_\w+|grid\.\w+|env_\w+|vector_env_\w+)$"
+    of_c = r"gpur_(\w+_(config|settings|stats|info|input|output|view|batch|losses|result|carrier|options|plan|table" \
+           r"|type|plugin|find)|lane_draw(\.\w+)?|block_\w+|packer_\w+|grid\.\w+|env_\w+|vector_env_\w+)$"
     seen = 0
     for path in sorted((PACKAGE.parents[1] / "src").rglob("*.[ch]")):
         source = re.sub(r"/\*.*?\*/|#include.*?$", "", path.read_text(encoding="utf-8"), flags=re.S | re.M)
