@@ -97,7 +97,7 @@ GPUR_API void gpur_training_destroy(gpur_training *training);
 GPUR_API gpur_status gpur_training_open(gpur_training *training);
 
 /* The settings of a training. What the pointers point to belongs to it, and may be changed until gpur_training_begin:
- * config.json has what is there then. Members of other systems are not set. */
+ * config.json is written of them then. Members of other systems are not set. */
 typedef struct gpur_training_settings {
     uint64_t size;                  /* sizeof(gpur_training_settings), as the caller was compiled */
     int32_t system;                 /* GPUR_PRESET_* */
@@ -158,8 +158,8 @@ GPUR_API gpur_status gpur_training_look(gpur_training *training, char *line, int
 /* Adds the last row, and saves the learner where there is a folder. After gpur_training_advance. */
 GPUR_API gpur_status gpur_training_finish(gpur_training *training);
 
-/* The last line of progress, with the rates of the whole time, and what the system tells of its rates: lines that end
- * with a line break. After gpur_training_finish; valid until it is destroyed. */
+/* What a program prints at the end: a line of progress with the rates of the whole training, and the system's table of
+ * rates if it has one. Every line ends with a line break. After gpur_training_finish; valid until it is destroyed. */
 GPUR_API const char *gpur_training_summary(gpur_training *training);
 
 /* Is an actor of the process that started this one with config->command, until that ends it. `connection` is the file
@@ -179,7 +179,7 @@ GPUR_API gpur_status gpur_training_help(const char *preset, const char *env, con
 /* The name of option number `i` of a system (GPUR_PRESET_*), from 0 on. NULL: it has fewer. */
 GPUR_API const char *gpur_training_option_name(int32_t system, int32_t i);
 
-/* What stands for the value of an option in texts, as "N" of "steps". NULL: no system has such an option. */
+/* The placeholder of an option's value in help texts, such as "N" for "steps". NULL: no system has such an option. */
 GPUR_API const char *gpur_training_option_value(const char *name);
 
 /* Describes an environment in lines: its observations, actions and options. */

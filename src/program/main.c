@@ -198,7 +198,8 @@ static void on_signal(int number)
     (void)!write(STDERR_FILENO, notice, sizeof notice - 1);
 }
 
-/* Whoever reads what is printed may go, as head does. Programs that are started do not inherit this, as SIG_IGN. */
+/* A reader of the output may end first, as head does: the signal of that is ignored by a function, since actors'
+ * processes would inherit SIG_IGN. */
 static void on_closed_pipe(int number)
 {
     (void)number;
@@ -369,6 +370,10 @@ static int run(arguments *a)
     static const char *const command[] = {"/proc/self/exe", "--serve", NULL};
     gpur_training_config config;
     gpur_training *t;
+    char *end = "";
+    const int32_t actor = a->work ? (int32_t)strtol(a->work, &end, 10) : 0;
+    if (a->work && (!*a->work || *end))
+        return fail(text_of("--work is \"%s\"; it must be a remote actor's number, from 0 on%s", a->work, ""));
     gpur_status status = gpur_training_config_init(&config, sizeof config);
     config.options = a->options;
     config.out = a->out || a->resume || a->serve || a->work ? a->out : "";
@@ -385,8 +390,7 @@ static int run(arguments *a)
     if (a->serve || a->work) {
         if (a->work)
             listen_to_signals(NULL);
-        status = a->serve ? gpur_training_serve(t, CONNECTION)
-                          : gpur_training_work(t, (int32_t)atoi(a->work), was_interrupted);
+        status = a->serve ? gpur_training_serve(t, CONNECTION) : gpur_training_work(t, actor, was_interrupted);
         result = status == GPUR_OK || (a->serve && status == GPUR_INTERRUPTED) ? 0 : fail_by_library();
     } else {
         result = train(a, t);

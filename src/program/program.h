@@ -13,7 +13,8 @@ int fail_by_library(void);
 /* A text that is never freed, of a format with two texts. */
 const char *text_of(const char *format, const char *a, const char *b);
 
-/* A word "--name=value", or "--name" with what comes next, which may be NULL. The name has "_" between words. */
+/* An option of the command line: "--name=value", or "--name" whose value is the next word (NULL: there is none). In
+ * `name` words are joined by "_". */
 typedef struct word {
     char name[64];
     const char *value;

@@ -523,11 +523,16 @@ static gpur_status save_checkpoint(gpur_training *t)
     return GPUR_OK;
 }
 
+static gpur_status stopped(const gpur_training *t)
+{
+    return gpur_fail(GPUR_INTERRUPTED, "the training was stopped after %" PRId64 " steps", t->step);
+}
+
 /* Also after a call of the run that was at its end when it was asked for. */
 static gpur_status check_end(const gpur_training *t)
 {
     if (atomic_load(&t->is_ending))
-        return gpur_fail(GPUR_INTERRUPTED, "the training was stopped after %" PRId64 " steps", t->step);
+        return stopped(t);
     return GPUR_OK;
 }
 
@@ -567,6 +572,8 @@ static gpur_status evaluate(gpur_training *t)
     if (t->settings.all.eval_episodes == 0 || (stats.evaluations > 0 && stats.evaluated_steps == t->step))
         return GPUR_OK;
     atomic_store(&t->is_evaluating, 1);
+    if (atomic_load(&t->is_stopping)) /* by a call that did not know of this evaluation yet */
+        return stopped(t);
     const gpur_status status = gpur_run_evaluate(t->handles.run, 0, 0, NULL);
     if (status != GPUR_OK && status != GPUR_UNAVAILABLE) /* the evaluator died, which was said */
         return status;
@@ -580,12 +587,12 @@ static gpur_status train(gpur_training *t)
     const gpur_status taken = take_all_steps(t);
     if (taken == GPUR_INTERRUPTED && t->system->has_free_learner) {
         (void)end_actors(t); /* for their rows */
-        return gpur_fail(taken, "the training was stopped after %" PRId64 " steps", t->step);
+        return stopped(t);
     }
     GPUR_TRY(taken);
     GPUR_TRY(check_end(t));
     if (atomic_load(&t->is_stopping))
-        return gpur_fail(GPUR_INTERRUPTED, "the training was stopped after %" PRId64 " steps", t->step);
+        return stopped(t);
     GPUR_TRY(evaluate(t));
     if (t->system->has_free_learner)
         return GPUR_OK;

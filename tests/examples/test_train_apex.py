@@ -258,6 +258,7 @@ def workers_fill_the_replay_by_files(folder):
     last = rows_of(folder / "run", "rates")[-1]
     assert last["step"] >= 4000 and last["train_steps"] > 0 and last["refused_blocks"] == 0
     assert "--folder" in run("--env", "CartPole-v1", "--preset", "apex-dqn-small", "--work", 0, status=2).stderr
+    assert '--work is "first"; it must be' in run("--env", "CartPole-v1", "--work", "first", status=2).stderr
 
 
 def continuous_actions_are_trained_on(folder):

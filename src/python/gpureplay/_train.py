@@ -472,7 +472,8 @@ class Training:
         return kind.from_address(getattr(self._settings, name))
 
     def _make_learner(self, device: Device) -> None:
-        """Of the library's settings, overridden by the caller's; config.json has what comes of them."""
+        """Makes the learner of the library's settings, which those of the caller override, as config.json then has
+        them."""
         kind, given = self._kind, self._overrides["agent"]
         config = self._part(kind.learner, _CONFIGS[kind.learner])
         settings = keywords_of_learner(config)
