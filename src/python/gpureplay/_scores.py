@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Scores of Atari games by which returns are compared: 0% is a random player's, 100% a human's [Wang et al. 2016, table
-2, no-op starts]."""
+"""Scores of Atari games by which returns are compared: 0% is a random player's, 100% a human's, both from no-op starts
+[Wang et al. 2016, "Dueling Network Architectures for Deep Reinforcement Learning", raw scores with no-op starts].
+Bellemare et al. 2017, figure 14, and the file atari_data.py of DQN Zoo have the same 57 rows, and Mnih et al. 2015 have
+the same random scores of 49 games. Some later papers have 0 for random play of Video Pinball."""
 
 from __future__ import annotations
 
