@@ -135,8 +135,8 @@ GPUR_API gpur_status gpur_training_begin(gpur_training *training);
 /* config.json as a text, valid until it is destroyed; NULL: there is no memory. After gpur_training_begin. */
 GPUR_API const char *gpur_training_document(gpur_training *training);
 
-/* The folder, "" if there is none; the environment steps taken; and those of the last checkpoint, -1 if there is
- * none. */
+/* The folder, "" if there is none; the environment steps taken; and those after which the run can be resumed: of the
+ * last checkpoint, or 0 if it was stopped before its first step; -1: it cannot be resumed. */
 GPUR_API const char *gpur_training_folder(const gpur_training *training);
 GPUR_API int64_t gpur_training_step(const gpur_training *training);
 GPUR_API int64_t gpur_training_saved_step(const gpur_training *training);
@@ -155,7 +155,8 @@ GPUR_API void gpur_training_stop(gpur_training *training, int32_t at_once);
  * cut off there; NULL: none is wanted). Any thread, one at a time. */
 GPUR_API gpur_status gpur_training_look(gpur_training *training, char *line, int64_t bytes);
 
-/* Adds the last row, and saves the learner where there is a folder. After gpur_training_advance. */
+/* Adds the last row, and saves the learner where there is a folder and a step was taken. After
+ * gpur_training_advance. */
 GPUR_API gpur_status gpur_training_finish(gpur_training *training);
 
 /* What a program prints at the end: a line of progress with the rates of the whole training, and the system's table of

@@ -27,10 +27,10 @@ struct gpur_training {
     char folder[GPUR_MAX_PATH]; /* "": none */
     char **command;
     gpur_text summary, document;
-    int is_adopted;      /* 1: the handles are the caller's */
-    int64_t step;        /* environment steps taken */
-    int64_t saved_step;  /* those of the last checkpoint; -1: there is none */
-    gpur_status failure; /* of a row that could not be written */
+    int is_adopted;                  /* 1: the handles are the caller's */
+    int64_t step;                    /* environment steps taken */
+    int64_t saved_step;              /* those after which it can be resumed; -1: it cannot */
+    _Atomic int has_failed, failure; /* 1: a row could not be written; its status, once `error` is there */
     char error[1024];
     _Atomic int is_stopping, is_ending; /* after a checkpoint; at once */
     _Atomic int is_evaluating;          /* 1: at the end */
@@ -71,7 +71,8 @@ static gpur_status copy_command(gpur_training *t)
     if (!t->command)
         return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for the command of actors");
     for (int32_t i = 0; i < words; i++)
-        t->command[i] = strdup(given[i]);
+        if (!(t->command[i] = strdup(given[i])))
+            return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for the command of actors");
     for (size_t i = 0; i < sizeof passed / sizeof *passed; i++) {
         const gpur_option *const option = gpur_option_find(passed[i], t->options.system);
         gpur_text word = {0};
@@ -80,6 +81,8 @@ static gpur_status copy_command(gpur_training *t)
         gpur_text_add(&word, "%s=", passed[i]);
         gpur_option_add_value(option, &t->settings, &word);
         t->command[words++] = word.memory;
+        if (!gpur_text_is_whole(&word))
+            return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for the command of actors");
     }
     t->settings.apex.command = (const char *const *)t->command;
     return GPUR_OK;
@@ -94,16 +97,23 @@ static gpur_status write_event(gpur_training *t, const gpur_run_event *event)
     return gpur_best_note(t->folder, event, &t->best);
 }
 
-/* The files that follow an event, and the caller's function. What cannot be written stops the run. */
+/* What cannot be written stops the run, which returns the first error. In the thread of the run, or of who looks. */
+static void fail_run(gpur_training *t, gpur_status status)
+{
+    if (!atomic_exchange(&t->has_failed, 1)) {
+        snprintf(t->error, sizeof t->error, "%s", gpur_last_error());
+        atomic_store(&t->failure, (int)status);
+    }
+    gpur_run_stop(t->handles.run);
+}
+
+/* The files that follow an event, and the caller's function. */
 static void note_event(void *user, const gpur_run_event *event)
 {
     gpur_training *const t = user;
     char line[1200];
-    if (t->failure == GPUR_OK && write_event(t, event) != GPUR_OK) {
-        t->failure = GPUR_FILE_ERROR;
-        snprintf(t->error, sizeof t->error, "%s", gpur_last_error());
-        gpur_run_stop(t->handles.run);
-    }
+    if (!atomic_load(&t->has_failed) && write_event(t, event) != GPUR_OK)
+        fail_run(t, GPUR_FILE_ERROR);
     if (event->kind == GPUR_RUN_ENDED && !event->asked && t->config.say) {
         if (event->env_index == GPUR_APEX_EVALUATOR)
             snprintf(line, sizeof line, "the actor that evaluates ended: %s", event->error);
@@ -547,10 +557,13 @@ static gpur_status take_steps(gpur_training *t)
     return check_end(t);
 }
 
-/* Actors of Ape-X end before the last checkpoint, so that it has all that they sent, and their rows. */
+/* Actors of Ape-X end before the last checkpoint, so that it has all that they sent, and their rows. A run that is
+ * stopped before its first step needs no checkpoint to go on. */
 static gpur_status take_all_steps(gpur_training *t)
 {
     int is_last = t->step >= t->settings.steps || atomic_load(&t->is_stopping);
+    if (t->step == 0 && has_checkpoints(t))
+        t->saved_step = 0;
     while (!is_last) {
         GPUR_TRY(take_steps(t));
         is_last = t->step >= t->settings.steps || atomic_load(&t->is_stopping);
@@ -622,10 +635,8 @@ static gpur_status explain(const gpur_training *t, gpur_status status)
 
 gpur_status gpur_training_advance(gpur_training *t)
 {
-    const gpur_status status = train(t);
-    if (t->failure != GPUR_OK)
-        return gpur_fail(t->failure, "%s", t->error);
-    return explain(t, status);
+    const gpur_status status = train(t), failure = (gpur_status)atomic_load(&t->failure);
+    return failure == GPUR_OK ? explain(t, status) : gpur_fail(failure, "%s", t->error);
 }
 
 gpur_status gpur_training_look(gpur_training *t, char *line, int64_t bytes)
@@ -633,7 +644,7 @@ gpur_status gpur_training_look(gpur_training *t, char *line, int64_t bytes)
     gpur_text text = {0};
     gpur_status status = gpur_progress_look(&t->progress, 0);
     if (status != GPUR_OK)
-        gpur_run_stop(t->handles.run);
+        fail_run(t, status);
     if (status == GPUR_OK && line && bytes > 0) {
         status = gpur_progress_add_line(&t->progress, &text);
         snprintf(line, (size_t)bytes, "%s", gpur_text_is_whole(&text) && text.memory ? text.memory : "");
@@ -647,7 +658,7 @@ gpur_status gpur_training_finish(gpur_training *t)
     char path[GPUR_MAX_PATH];
     GPUR_TRY(gpur_progress_look(&t->progress, 1));
     GPUR_TRY(gpur_progress_add_summary(&t->progress, &t->summary));
-    if (!t->folder[0] || !gpur_can_save_files())
+    if (!t->folder[0] || !gpur_can_save_files() || t->step == 0)
         return GPUR_OK;
     GPUR_TRY(gpur_path_make(path, "%s/learner.safetensors", t->folder));
     return gpur_learner_save(t->handles.learner, path, NULL);
