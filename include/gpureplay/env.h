@@ -128,6 +128,10 @@ typedef struct gpur_vector_env_type {
 #endif
 const gpur_env_type *gpur_env_plugin(const char *name);
 const gpur_vector_env_type *gpur_vector_env_plugin(const char *name);
+
+/* What it may export besides: the name of a type for index 0, 1, ...; NULL after the last one. `gpureplay-train list
+ * ./games.so` shows these names. */
+const char *gpur_env_plugin_name(int32_t index);
 #if defined(__GNUC__)
 #pragma GCC visibility pop
 #endif

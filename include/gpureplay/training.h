@@ -183,7 +183,8 @@ GPUR_API const char *gpur_training_option_name(int32_t system, int32_t i);
 /* The placeholder of an option's value in help texts, such as "N" for "steps". NULL: no system has such an option. */
 GPUR_API const char *gpur_training_option_value(const char *name);
 
-/* Describes an environment in lines: its observations, actions and options. */
+/* Describes an environment in lines: its observations, actions and options. Of a plug-in that exports
+ * gpur_env_plugin_name, and without options, these are the names of its environments. */
 GPUR_API gpur_status gpur_training_describe_env(const char *env, const char *env_options, char *text, int64_t bytes);
 
 #ifdef __cplusplus

@@ -153,3 +153,15 @@ gpur_status gpur_env_plugin_find_vector(const char *name, const gpur_vector_env_
     split_name(name, &split);
     return gpur_prefix_error(find_vector(&split, type), "plug-in %s", split.file);
 }
+
+gpur_env_name_at *gpur_env_plugin_names(const char *name)
+{
+    gpur_env_name_at *names = NULL;
+    plugin_name split;
+    if (!gpur_env_plugin_is_file(name) || !split_name(name, &split) || strcmp(split.file, name) != 0)
+        return NULL;
+    void *const file = dlopen(split.file, RTLD_NOW | RTLD_LOCAL);
+    void *const symbol = file ? dlsym(file, "gpur_env_plugin_name") : NULL;
+    memcpy(&names, &symbol, sizeof names);
+    return names;
+}

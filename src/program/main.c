@@ -170,7 +170,7 @@ static int print_environments(const arguments *a)
 {
     const char *const env = option_of(a, "env");
     const char *name = env ? env : gpur_env_name(0);
-    char text[8192];
+    char text[1 << 16];
     for (int32_t i = 0; name; name = env ? NULL : gpur_env_name(++i)) {
         if (gpur_training_describe_env(name, env ? option_of(a, "env_options") : NULL, text, sizeof text) != GPUR_OK)
             return fail_by_library();

@@ -2,6 +2,8 @@
 /* Texts about options and environments. */
 #include "gpureplay/training.h"
 
+#include "env/plugin.h"
+#include "train/files.h"
 #include "train/system.h"
 
 #include <inttypes.h>
@@ -157,7 +159,9 @@ static const command commands[] = {
      {{"--episodes N", "games; 30"}, {"--envs N", "environments; 8"}}},
     {"list",
      "[NAME]",
-     "Shows the library's games, or the one of this name, which may be a plug-in: ./games.so or ./games.so:Corridor.",
+     "Shows the library's games, or the one of this name, which may be a plug-in: ./games.so or ./games.so:Corridor. "
+     "Of "
+     "a file that has several games it shows their names.",
      0,
      {{"--env-options LIST", "of the game that is named"}}},
     {"compare",
@@ -302,11 +306,37 @@ static void add_space(gpur_text *text, const gpur_space *space)
     gpur_text_add(text, "\n");
 }
 
+/* The types that a plug-in names, as names of environments. */
+static gpur_status add_names(gpur_text *text, const char *file, gpur_env_name_at *name_at)
+{
+    enum { MOST = 4096 };
+    const char *name;
+    for (int32_t i = 0; (name = name_at(i)); i++) {
+        gpur_train_env env = {0};
+        char whole[GPUR_MAX_PATH];
+        GPUR_REQUIRE(i < MOST,
+                     "plug-in %s: its gpur_env_plugin_name has a name for index %d; it must return NULL after "
+                     "the last one, and there may be %d",
+                     file, (int)i, MOST);
+        GPUR_REQUIRE(*name,
+                     "plug-in %s: its gpur_env_plugin_name returns an empty name for index %d; it must return "
+                     "NULL after the last one",
+                     file, (int)i);
+        GPUR_TRY(gpur_path_make(whole, "%s:%s", file, name));
+        GPUR_TRY(gpur_prefix_error(gpur_train_find_type(whole, &env), "gpur_env_plugin_name for index %d", (int)i));
+        gpur_text_add(text, "%s\n", whole);
+    }
+    return GPUR_OK;
+}
+
 gpur_status gpur_training_describe_env(const char *name, const char *env_options, char *out, int64_t bytes)
 {
     gpur_train_env env = {0};
     gpur_text text = {0};
     GPUR_REQUIRE(name, "env is NULL");
+    gpur_env_name_at *const name_at = env_options && *env_options ? NULL : gpur_env_plugin_names(name);
+    if (name_at && name_at(0))
+        return give(&text, add_names(&text, name, name_at), out, bytes);
     GPUR_TRY(gpur_train_find_type(name, &env));
     GPUR_TRY(gpur_train_ask_env(env_options ? env_options : "", &env));
     gpur_text_add(&text, "%s\n  observation  ", env.name);

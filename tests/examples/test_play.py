@@ -168,6 +168,56 @@ def runs_of_every_kind_are_evaluated(folder):
     assert "Frames\n  observation  uint8 (12, 12)" in run("list", folder / "moved.so").stdout
 
 
+SEVERAL = """
+#include <gpureplay/env.h>
+#include <string.h>
+static const char *init(const char *options, uint64_t seed, gpur_env_info *info, void **env)
+{
+    info->obs = info->action = (gpur_space){.dtype = GPUR_FLOAT32, .shape = {1}, .high = 1};
+    return (*env = (void *)&init) ? NULL : "";
+}
+static const char *reset(void *env, void *obs) { return NULL; }
+static const char *step(void *env, const void *action, void *obs, gpur_env_result *result) { return NULL; }
+static const char *step_many(void *env, const void *actions, const gpur_vector_result *result) { return NULL; }
+static const char *init_many(const char *options, uint64_t seed, int32_t num_envs, gpur_env_info *info, void **env)
+{
+    return init(options, seed, info, env);
+}
+static void close(void *env) {}
+static const gpur_env_type one = {.size = sizeof one, .name = "One", .init = init, .reset = reset, .step = step,
+                                  .close = close};
+static const gpur_vector_env_type many = {.size = sizeof many, .name = "Many", .init = init_many, .reset = reset,
+                                          .autoreset = GPUR_AUTORESET_SAME_STEP, .step = step_many, .close = close};
+const gpur_env_type *gpur_env_plugin(const char *name) { return !*name || !strcmp(name, "One") ? &one : NULL; }
+const gpur_vector_env_type *gpur_vector_env_plugin(const char *name) { return !strcmp(name, "Many") ? &many : NULL; }
+const char *gpur_env_plugin_name(int32_t index) { return NAMES; }
+"""
+TWO_NAMES = 'index == 0 ? "One" : index == 1 ? "Many" : NULL'
+
+
+def compile_several(folder, name, names):
+    (folder / "several.c").write_text(SEVERAL.replace("NAMES", names))
+    compile_plugin(folder / "several.c", folder / name)
+    return folder / name
+
+
+def games_of_a_plugin_are_listed(folder):
+    several = compile_several(folder, "several.so", TWO_NAMES)
+    assert run("list", several).stdout == run("--list", "--env", several).stdout == f"{several}:One\n{several}:Many\n"
+    assert run("list", "./several.so", cwd=folder).stdout == "./several.so:One\n./several.so:Many\n"
+    for name in ("One", "Many"):
+        assert f"{name}\n  observation  float32 (1)" in run("list", f"{several}:{name}").stdout
+    assert "One\n  observation" in run("list", several, "--env-options", "a=1").stdout  # options are for its default
+    assert "One\n  observation" in run("list", compile_several(folder, "default.so", "NULL")).stdout
+    for number, (names, wanted) in enumerate((
+        ('index ? NULL : "Three"', ["gpur_env_plugin_name for index 0: plug-in ", 'has no type "Three"']),
+        ('index == 0 ? "One" : ""', ["returns an empty name for index 1; it must return NULL after the last one"]),
+        ('"One"', ["has a name for index 4096; it must return NULL after the last one"]),
+    )):
+        refused = run("list", compile_several(folder, f"several{number}.so", names), status=2)
+        assert all(words in refused.stderr for words in wanted) and not refused.stdout, refused.stderr
+
+
 def games_are_listed():
     assert run("list").stdout == run("--list").stdout
     assert run("list", "Pendulum").stdout == run("--list", "--env", "Pendulum").stdout
@@ -263,6 +313,7 @@ def main():
         (folder / "kinds").mkdir()
         runs_of_every_kind_are_evaluated(folder / "kinds")
         games_are_listed()
+        games_of_a_plugin_are_listed(folder)
         commands_have_help_and_refuse_other_words(folder, whole)
         (folder / "seeds").mkdir()
         seeds_run_side_by_side(folder / "seeds")

@@ -52,8 +52,10 @@ class Plugin:
     """A shared object that exports gpur_env_plugin."""
 
     def __init__(self, path):
-        self.find = ctypes.CDLL(str(path)).gpur_env_plugin
+        library = ctypes.CDLL(str(path))
+        self.find, self.name = library.gpur_env_plugin, library.gpur_env_plugin_name
         self.find.argtypes, self.find.restype = [ctypes.c_char_p], ctypes.POINTER(Type)
+        self.name.argtypes, self.name.restype = [ctypes.c_int32], ctypes.c_char_p
 
     def type(self, name):
         """The type of that name, or None."""

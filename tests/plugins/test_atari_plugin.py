@@ -193,12 +193,15 @@ def refused(words, call, *arguments):
 
 
 def names_find_games(plugin):
-    """Gymnasium's names and ALE's own. ALE has no rules for a few of the ROMs."""
+    """Gymnasium's names, which are listed, and ALE's own. ALE has no rules for a few of the ROMs."""
     with_rules = [game for game in roms.get_all_rom_ids() if plugin.type(game) is not None]
     assert len(with_rules) >= 100, with_rules
     for game in with_rules:
         name = game.title().replace("_", "")
         assert plugin.type(game).name.decode() == plugin.type(name).name.decode() == name, (game, name)
+    listed = [plugin.name(index) for index in range(len(with_rules) + 1)]
+    assert listed == [game.title().replace("_", "").encode() for game in sorted(with_rules)] + [None]
+    assert plugin.name(-1) is None
     assert plugin.type("Tetriss") is None and plugin.type("pong.bin") is None
     kind = plugin.type("")
     assert Env(kind, "game=pong").actions == 6

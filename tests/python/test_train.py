@@ -87,6 +87,9 @@ static const char *step(void *env, const void *action, void *obs, gpur_env_resul
 static const gpur_env_type type = {.size = sizeof type, .name = "Corridor", .init = init, .reset = reset, .step = step,
                                    .close = free};
 const gpur_env_type *gpur_env_plugin(const char *name) { return &type; }
+#ifdef NAMES
+const char *gpur_env_plugin_name(int32_t index) { return index == 0 ? "Left" : index == 1 ? "Right" : NULL; }
+#endif
 """
 
 
@@ -865,6 +868,12 @@ def test_the_program_has_the_words_of_the_program_in_c(tmp_path):
     done = subprocess.run([sys.executable, "-m", "gpureplay", "--list"], capture_output=True, text=True, timeout=120,
                           env={**os.environ, "PYTHONPATH": str(PACKAGE)}, check=True)
     assert "MinAtar/Breakout\n  observation  uint8 (10, 10, 4)" in done.stdout
+
+
+def test_games_of_a_plugin_are_listed(tmp_path):
+    named = compile_plugin(tmp_path, CORRIDOR, "-DNAMES")
+    assert program("list", named).stdout == f"{named}:Left\n{named}:Right\n"
+    assert "Corridor\n  observation  float32 (6)" in program("list", f"{named}:Right").stdout
 
 
 def test_the_program_takes_ids_of_gymnasium():

@@ -13,6 +13,7 @@
 #include <mutex>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <ale/common/Log.hpp>
 
@@ -156,4 +157,20 @@ extern "C" const gpur_env_type *gpur_env_plugin(const char *name)
 {
     const gpur_env_type *type = nullptr;
     return !name || guarded([&] { type = type_of(name); }) ? nullptr : type;
+}
+
+extern "C" const char *gpur_env_plugin_name(int32_t index)
+{
+    const char *name = nullptr;
+    guarded([&] {
+        static const std::vector<std::string> titles = [] {
+            std::vector<std::string> all;
+            for (const std::string &rom : gpur_atari::rom_names())
+                all.push_back(title_of(rom));
+            return all;
+        }();
+        if (index >= 0 && static_cast<size_t>(index) < titles.size())
+            name = titles[static_cast<size_t>(index)].c_str();
+    });
+    return name;
 }

@@ -4,6 +4,7 @@
 #include "emulator_state.h"
 #include "failure.h"
 
+#include <algorithm>
 #include <cctype>
 #include <cstdlib>
 #include <cstring>
@@ -80,6 +81,17 @@ std::string rom_name(const std::string &game)
         name += static_cast<char>(std::tolower(letter));
     }
     return Rules(ale::buildRomRLWrapper(name + ".bin", "")) ? name : "";
+}
+
+std::vector<std::string> rom_names()
+{
+    std::vector<std::string> names;
+    std::error_code error; // a folder that cannot be read has no games
+    for (fs::directory_iterator file(roms_folder(""), error), end; !error && file != end; file.increment(error))
+        if (file->path().extension() == ".bin" && rom_name(file->path().stem().string()) == file->path().stem())
+            names.push_back(file->path().stem().string());
+    std::sort(names.begin(), names.end());
+    return names;
 }
 
 std::string find_rom(std::string *game, const std::string &rom, const std::string &roms)

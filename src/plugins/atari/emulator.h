@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include <ale/ale_interface.hpp>
 
@@ -13,6 +14,9 @@ namespace gpur_atari
 
 // "MsPacman" (as in Gymnasium's names) and "ms_pacman" are "ms_pacman". "" if ALE has no rules for such a game.
 std::string rom_name(const std::string &game);
+
+// The games whose ROMs lie in the folder where find_rom looks without `roms`, in the order of their names.
+std::vector<std::string> rom_names();
 
 // The file of a game's ROM: `rom` if it is not "", else game.bin in a folder: `roms` if it is not "", else the one that
 // the environment variable ALE_ROMS_DIR names, else roms beside the plug-in. `game` may be "" if `rom` is given, and is
