@@ -81,36 +81,73 @@ static void use_exploration(gpur_train_settings *s)
     epsilon->steps = is_left ? steps - random : 0;
 }
 
-/* The cache of returns, which a preset has or has not. It has as many entries as the train steps between two refreshes
- * draw, in whole blocks. */
+/* The words of an option's value. */
+static const char *word_of(const gpur_options *o, const char *name, int32_t value)
+{
+    return gpur_option_find(name, o->system)->words[value];
+}
+
+/* Refuses an option of the cache that the preset, or the estimator, does not have. */
+static gpur_status check_return_option(const gpur_options *o, const char *name, const gpur_train_settings *s)
+{
+    const char *const value = gpur_options_value(o, name);
+    if (!value || gpur_option_applies(gpur_option_find(name, o->system), s))
+        return GPUR_OK;
+    if (s->dqn.returns.cache_size == 0)
+        return gpur_options_refuse(o,
+                                   "{%s} is %s and {preset} is %s, which has no returns to estimate; leave the option "
+                                   "out, or take dqn-lambda-2019, vrc-2021, dqn-lambda-2019-small or vrc-2021-small",
+                                   name, value, s->preset);
+    return gpur_options_refuse(o, "{%s} is %s and {estimator} is %s, which does not have it; leave one of them out",
+                               name, value, word_of(o, "estimator", s->dqn.returns.estimator));
+}
+
+static gpur_status check_returns(const gpur_options *o, const gpur_train_settings *s)
+{
+    static const char *const names[] = {
+        "estimator", "lambda", "n_step",         "error_bound",          "block_length",         "cache_size",
+        "storage",   "draw",   "prioritization", "prioritization_steps", "truncation_terminates"};
+    const gpur_returns_config *const returns = &s->dqn.returns;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        GPUR_TRY(check_return_option(o, names[i], s));
+    if (returns->cache_size % returns->block_length != 0)
+        return gpur_options_refuse(o,
+                                   "{cache_size} is %" PRId64 " and {block_length} is %" PRId64 "; the first must be a "
+                                   "multiple of the second",
+                                   returns->cache_size, returns->block_length);
+    if (returns->prioritization.first > 0.0f && returns->draw == GPUR_CACHE_PERMUTATION)
+        return gpur_options_refuse(o,
+                                   "{prioritization} is %g and {draw} is permutation; above 0 it needs {draw} "
+                                   "replacement",
+                                   (double)returns->prioritization.first);
+    return GPUR_OK;
+}
+
+/* The cache of returns, which a preset has or has not. */
 static gpur_status use_returns(const gpur_options *o, gpur_train_settings *s)
 {
-    static const char *const names[] = {"estimator", "lambda", "n_step", "error_bound"};
     gpur_returns_config *const returns = &s->dqn.returns;
     const int64_t period = s->dqn.target_period, batch = s->dqn.batch_size, most = INT32_MAX;
-    const int has_cache = returns->cache_size > 0;
-    if (has_cache)
-        returns->cache_size = gpur_round_up(period > most / batch ? most : batch * period, returns->block_length);
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        const char *const value = gpur_options_value(o, names[i]);
-        if (!value || gpur_option_applies(gpur_option_find(names[i], o->system), s))
-            continue;
-        if (!has_cache)
-            return gpur_options_refuse(o,
-                                       "{%s} is %s and {preset} is %s, which has no returns to estimate; leave the "
-                                       "option out, or take dqn-lambda-2019, vrc-2021, dqn-lambda-2019-small or "
-                                       "vrc-2021-small",
-                                       names[i], value, s->preset);
-        return gpur_options_refuse(o, "{%s} is %s and {estimator} is %s, which does not have it; leave one of them out",
-                                   names[i], value,
-                                   gpur_option_find("estimator", o->system)->words[returns->estimator]);
+    if (returns->cache_size > 0) {
+        const int64_t drawn = period > most / batch ? most : batch * period;
+        returns->cache_size = s->cache_size > 0 ? s->cache_size : gpur_round_up(drawn, returns->block_length);
+        returns->prioritization.last = returns->prioritization.steps > 0 ? 0.0f : returns->prioritization.first;
     }
-    if (gpur_option_applies(gpur_option_find("lambda", o->system), s) && returns->lambda < 0.0f)
-        return gpur_options_refuse(o,
-                                   "{lambda} is missing; {preset} %s needs a number of 0 to 1 for {estimator} %s: the "
-                                   "paper states none",
-                                   s->preset, gpur_option_find("estimator", o->system)->words[returns->estimator]);
+    GPUR_TRY(check_returns(o, s));
+    s->cache_size = returns->cache_size;
     return GPUR_OK;
+}
+
+/* The last check: help shows the other settings of a preset that leaves the choice. */
+static gpur_status check_lambda(const gpur_options *o, const gpur_train_settings *s)
+{
+    const gpur_returns_config *const returns = &s->dqn.returns;
+    if (returns->lambda >= 0.0f || !gpur_option_applies(gpur_option_find("lambda", o->system), s))
+        return GPUR_OK;
+    return gpur_options_refuse(o,
+                               "{lambda} is missing; {preset} %s needs a number of 0 to 1 for {estimator} %s: the "
+                               "paper states none",
+                               s->preset, word_of(o, "estimator", returns->estimator));
 }
 
 static gpur_status complete(const gpur_options *o, gpur_train_settings *s)
@@ -128,7 +165,8 @@ static gpur_status complete(const gpur_options *o, gpur_train_settings *s)
     GPUR_TRY(use_returns(o, s));
     GPUR_TRY(gpur_train_use_batch(o, s->replay.capacity, s->dqn.batch_size, &s->replay));
     s->replay.min_size = gpur_min(s->replay.min_size, gpur_min(run->prepopulation, s->replay.capacity));
-    return gpur_train_use_checkpoint(o, run->target_period, s);
+    GPUR_TRY(gpur_train_use_checkpoint(o, run->target_period, s));
+    return check_lambda(o, s);
 }
 
 static void describe(gpur_text *text, const gpur_train_settings *s)

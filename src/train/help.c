@@ -77,6 +77,12 @@ static void add_entry(gpur_text *text, const char *name, const char *meaning)
     add_words(text, meaning, INDENT);
 }
 
+/* Whether an option has no default. */
+static int must_be_given(const char *name)
+{
+    return strcmp(name, "env") == 0 || strcmp(name, "env_options") == 0 || strcmp(name, "lambda") == 0;
+}
+
 static void add_option(gpur_text *text, const gpur_option *option, const gpur_train_settings *s)
 {
     gpur_text name = {0};
@@ -84,9 +90,7 @@ static void add_option(gpur_text *text, const gpur_option *option, const gpur_tr
     for (const char *c = option->name; *c; c++)
         gpur_text_add(&name, "%c", *c == '_' ? '-' : *c);
     gpur_text_add(&name, " ");
-    const int has_value =
-        gpur_option_applies(option, s) && strcmp(option->name, "env") != 0 && strcmp(option->name, "env_options") != 0;
-    if (has_value)
+    if (gpur_option_applies(option, s) && !must_be_given(option->name))
         gpur_option_add_value(option, s, &name);
     else
         gpur_text_add(&name, "%s", option->value);

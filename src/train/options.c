@@ -51,6 +51,10 @@ static const char *const maths[] = {"fp32", "tf32", "bf16", "auto", ""};
 static const char *const acts[] = {"latest", NULL, "target", ""};
 static const char *const estimators[] = {
     "peng", "n-step", "watkins", "peng-median", "watkins-median", "peng-error-bound", "watkins-error-bound", ""};
+static const char *const storages[] = {"virtual", "physical", ""};
+static const char *const draws[] = {"permutation", "replacement", ""};
+static const char *const optimizers[] = {
+    "adam", "rmsprop_tf", "rmsprop_keras2", "rmsprop_torch", "rmsprop_deepmind", "adam_tf", ""};
 static const char *const priorities[] = {"max", "td", ""};
 static const char *const evictions[] = {"oldest", "priority", ""};
 static const char *const activations[] = {"none", "relu", "tanh", ""};
@@ -145,16 +149,38 @@ static const gpur_option table[] = {
     ROW("learning_rate", "X", APEX_DPG, FLOAT, dpg.actor_optimizer.learning_rate.first,
         "of the optimizers of both networks"),
     ROW("learning_rate", "X", ACTOR_CRITIC, FLOAT, actor_critic.optimizer.learning_rate.first, "of the optimizer"),
+    ROW("optimizer", "adam|adam_tf|rmsprop_tf|rmsprop_keras2|rmsprop_torch|rmsprop_deepmind", DQN, WORD,
+        dqn.optimizer.kind, "its formula; the other constants of the optimizer stay the preset's", .words = optimizers),
     ROW("exploration_steps", "N", FAST_DQN, INT64, exploration_steps,
         "in which epsilon falls to its last value; 0: it has that from step 1 on", .low = 0, .high = MOST),
     ROW("estimator", "peng|watkins|n-step|peng-median|watkins-median|peng-error-bound|watkins-error-bound", FAST_DQN,
         WORD, dqn.returns.estimator, "of the returns of several steps", .words = estimators, .applies = has_returns),
     ROW("lambda", "X", FAST_DQN, FLOAT, dqn.returns.lambda,
-        "of the estimators peng and watkins, 0 to 1; it must be given", .applies = has_lambda),
+        "of the estimators peng and watkins, 0 to 1; it must be given", .high = 1, .applies = has_lambda),
     ROW("n_step", "N", FAST_DQN, INT32, dqn.returns.n_step, "of the estimator n-step", .low = 1, .high = INT32_MAX,
         .applies = has_n_step),
     ROW("error_bound", "X", FAST_DQN, FLOAT, dqn.returns.error_bound, "of the two estimators with error-bound",
         .applies = has_error_bound),
+    ROW("block_length", "B", FAST_DQN, INT64, dqn.returns.block_length,
+        "successive transitions of a block of the cache of returns", .low = 1, .high = INT32_MAX,
+        .applies = has_returns),
+    ROW("cache_size", "S", FAST_DQN, INT64, cache_size,
+        "returns in the cache, a multiple of B; without it as many as the C / F train steps draw, in whole blocks",
+        .low = 1, .high = INT32_MAX, .applies = has_returns),
+    ROW("storage", "virtual|physical", FAST_DQN, WORD, dqn.returns.storage,
+        "the cache has of each return the row of the replay, or a copy of its observation and action",
+        .words = storages, .applies = has_returns),
+    ROW("draw", "permutation|replacement", FAST_DQN, WORD, dqn.returns.draw,
+        "batches have each return of the cache once, or draw any at random", .words = draws, .applies = has_returns),
+    ROW("prioritization", "P", FAST_DQN, FLOAT, dqn.returns.prioritization.first,
+        "returns with errors above their median are drawn with the weight 1 + P, those below with 1 - P, 0 to 1; above "
+        "0 it needs draw replacement",
+        .high = 1, .applies = has_returns),
+    ROW("prioritization_steps", "N", FAST_DQN, INT64, dqn.returns.prioritization.steps,
+        "train steps in which P falls to 0; 0: it stays", .low = 0, .high = MOST, .applies = has_returns),
+    ROW("truncation_terminates", "0|1", FAST_DQN, SWITCH, dqn.returns.truncation_terminates,
+        "1: a truncated episode counts as terminated; 0: its return goes on with the value of its last observation",
+        .applies = has_returns),
     ROW("checkpoint", "N", FAST_DQN, INT64, checkpoint, "steps between checkpoints, a multiple of C; 0: none", .low = 0,
         .high = MOST),
     ROW("checkpoint", "N", APEX | ACTOR_CRITIC, INT64, checkpoint, "steps between checkpoints; 0: none", .low = 0,
@@ -371,9 +397,12 @@ static gpur_status put_number(const gpur_options *o, const gpur_option *option, 
 {
     char *end;
     *number = strtod(value, &end);
-    if (!*value || *end || !isfinite(*number) || *number < 0.0)
-        return gpur_options_refuse(o, "{%s} is \"%s\"; it must be a number of 0 or more", option->name, value);
-    return GPUR_OK;
+    if (*value && !*end && isfinite(*number) && *number >= 0.0 && (!option->high || *number <= (double)option->high))
+        return GPUR_OK;
+    if (option->high)
+        return gpur_options_refuse(o, "{%s} is \"%s\"; it must be a number of 0 to %" PRId64, option->name, value,
+                                   option->high);
+    return gpur_options_refuse(o, "{%s} is \"%s\"; it must be a number of 0 or more", option->name, value);
 }
 
 /* `value` of the row has all words: "wait|refuse". */
@@ -480,6 +509,8 @@ gpur_status gpur_options_find_system(gpur_options *o, const char *preset)
     return status;
 }
 
+#define OTHER_RUN "; leave it out, or begin another run: {out} with another folder in place of {resume}"
+
 /* The presets of the systems that have an option. */
 static const char *presets_with(const char *name)
 {
@@ -509,12 +540,19 @@ static const char *presets_with(const char *name)
 
 gpur_status gpur_options_check_system(const gpur_options *o, const char *preset)
 {
-    for (int32_t i = 0; i < o->count; i++)
-        if (!gpur_option_find(o->given[i].name, o->system))
+    for (int32_t i = 0; i < o->count; i++) {
+        const gpur_given *const given = &o->given[i];
+        const gpur_option *const option = gpur_option_find(given->name, o->system);
+        if (!option)
             return gpur_options_refuse(o,
                                        "{%s} is %s and {preset} is %s, which does not have it; leave the option out, "
                                        "or take a preset of %s",
-                                       o->given[i].name, o->given[i].value, preset, presets_with(o->given[i].name));
+                                       given->name, given->value, preset, presets_with(given->name));
+        /* The run began when there was no such option. Texts may have no value, and then have no line. */
+        if (o->folder && !given->is_stored && option->kind != GPUR_OPTION_TEXT)
+            return gpur_options_refuse(o, "{%s} is %s, and the run that is to be resumed has none" OTHER_RUN,
+                                       given->name, given->value);
+    }
     return GPUR_OK;
 }
 
@@ -541,7 +579,7 @@ gpur_status gpur_options_override(gpur_options *o, const char *name, const char 
     gpur_given *const given = find_given(o, name);
     gpur_text text = {0};
     if (!given)
-        return add(o, name, value, 0);
+        return add(o, name, value, 1);
     gpur_text_add(&text, "%s", value);
     const gpur_status status = replace(given, &text);
     gpur_text_free(&text);
@@ -643,19 +681,18 @@ static gpur_status take_line(gpur_options *o, const char *path, const char *line
     if (!option)
         return gpur_fail(GPUR_FILE_ERROR,
                          "%s has the line \"%s\"; its lines must be options of a run with their values", path, line);
-    const gpur_given *const given = find_given(o, name);
+    gpur_given *const given = find_given(o, name);
     const int is_equal = given && are_equal(option, given->value, space + 1);
     if (strcmp(name, "steps") == 0)
         o->stored_steps = strtoll(space + 1, NULL, 10);
     if (!given)
         return add(o, name, space + 1, 1);
+    given->is_stored = 1;
     if (strcmp(name, "env") == 0)
         o->has_other_env = !is_equal || given->value[0] == '(';
     else if (strcmp(name, "steps") != 0 && !is_equal)
-        return gpur_options_refuse(o,
-                                   "{%s} is %s, and the run that is to be resumed has %s; leave it out, or begin "
-                                   "another run: {out} with another folder in place of {resume}",
-                                   name, given->value, space + 1);
+        return gpur_options_refuse(o, "{%s} is %s, and the run that is to be resumed has %s" OTHER_RUN, name,
+                                   given->value, space + 1);
     return GPUR_OK;
 }
 

@@ -44,7 +44,7 @@ typedef struct gpur_option {
     gpur_option_kind kind;
     size_t at; /* its member of gpur_train_settings */
     const char *meaning;
-    int64_t low, high;        /* of whole numbers */
+    int64_t low, high;        /* of whole numbers; of others `high` alone, and 0: there is none */
     const char *const *words; /* by value, ended by "" */
 
     /* Whether it has a meaning with these settings. NULL: always. */
@@ -56,7 +56,7 @@ typedef enum gpur_option_style { GPUR_STYLE_PROGRAM, GPUR_STYLE_KEYWORDS } gpur_
 
 typedef struct gpur_given {
     char *name, *value;
-    int is_stored; /* 1: the file of the run that is resumed has it, and it was not given */
+    int is_stored; /* 1: the file of the run that is resumed has it */
 } gpur_given;
 
 struct gpur_options {
@@ -97,7 +97,7 @@ gpur_status gpur_options_begin(gpur_options *options, gpur_train_settings *setti
 /* Finds the system of a preset. */
 gpur_status gpur_options_find_system(gpur_options *options, const char *preset);
 
-/* Refuses options that the system does not have. */
+/* Refuses options that the system does not have, or that the run that is resumed has not. */
 gpur_status gpur_options_check_system(const gpur_options *options, const char *preset);
 
 /* Sets the members of all values. */

@@ -265,6 +265,36 @@ def returns_of_several_steps_are_trained_on(folder):
     assert json.loads((folder / "beside/config.json").read_text())["run"]["burst"] == 0
 
 
+def the_cache_of_returns_has_options(folder):
+    """All settings of DQN(lambda). A run that began before there were such options has the preset's."""
+    few = {"preset": "vrc-2021-small", "lambda": 0.5, "steps": 2000, "checkpoint": 1000, "eval-episodes": 0}
+    chosen = {"block-length": 50, "cache-size": 4000, "storage": "physical", "draw": "replacement",
+              "prioritization": 0.5, "prioritization-steps": 1000, "truncation-terminates": 1, "optimizer": "adam"}
+    run(*pole(out=folder / "chosen", **few, **chosen))
+    config = json.loads((folder / "chosen/config.json").read_text())
+    returns = config["learner"]["returns"]
+    assert [config["options"][name] for name in chosen] == list(chosen.values())
+    assert [returns[name.replace("-", "_")] for name in [*chosen][:4]] == [50, 4000, "physical", "replacement"]
+    assert [returns["prioritization"][name] for name in ("first", "last", "steps")] == [0.5, 0, 1000]
+    assert (returns["truncation_terminates"], config["learner"]["optimizer"]["kind"]) == (1, "adam")
+    run(*pole(out=folder / "parts", **{**few, "steps": 1000}, **chosen))
+    run("--resume", folder / "parts", "--steps", 2000)
+    assert results_of(folder / "parts") == results_of(folder / "chosen")
+
+    run(*pole(out=folder / "old", **{**few, "steps": 1000}))
+    path = folder / "old/options.txt"
+    lines = path.read_text().splitlines(keepends=True)
+    older = [line for line in lines if line.split()[0][2:] not in chosen]
+    assert len(older) == len(lines) - len(chosen)
+    path.write_text("".join(older))
+    refused = run("--resume", folder / "old", "--draw", "replacement", status=2).stderr
+    assert "--draw is replacement, and the run that is to be resumed has none; leave it out" in refused, refused
+    run("--resume", folder / "old", "--steps", 2000)
+    assert path.read_text() == "".join(lines).replace("--steps 1000\n", "--steps 2000\n")
+    run(*pole(out=folder / "whole", **few))
+    assert results_of(folder / "old") == results_of(folder / "whole") != results_of(folder / "chosen")
+
+
 def entries_that_train_nothing_are_reported(folder):
     """Of a period of 1000 steps, with a train step every 4, each overwrites rows of a replay of 500."""
     done = run(*pole(out=folder, preset="vrc-2021-small", burst=0, concurrent=0, capacity=500, steps=2000,
@@ -407,6 +437,7 @@ def a_game_of_an_evaluation_has_an_end(folder):
 
 def bad_options_are_refused_before_anything_is_made(folder, whole):
     game = ["--env", "CartPole-v1", "--device", "cpu"]
+    vrc = [*game, "--preset", "vrc-2021-small", "--lambda", "0.5"]
     for options, words in (
         ([], ["--env", "--list"]),
         (["--nonsense"], ["--nonsense"]),
@@ -428,7 +459,23 @@ def bad_options_are_refused_before_anything_is_made(folder, whole):
         ([*game, "--preset", "apex-dqn-smal", "--num-envs", "2"], ["--preset is apex-dqn-smal; it must be fast-dqn"]),
         ([*game, "--preset", "vrc-2021", "--lambda", "0.5"], ["84"]),
         ([*game, "--preset", "vrc-2021-small"], ["--lambda is missing", "peng"]),
-        ([*game, "--preset", "vrc-2021-small", "--lambda", "2"], ["lambda", "2", "0 to 1"]),
+        ([*vrc[:-2], "--lambda", "2"], ['--lambda is "2"; it must be a number of 0 to 1']),
+        ([*vrc, "--prioritization", "1.5"], ['--prioritization is "1.5"; it must be a number of 0 to 1']),
+        ([*vrc, "--prioritization", "0.5"], ["--prioritization is 0.5 and --draw is permutation", "draw repl"]),
+        ([*vrc, "--prioritization-steps", "-1"], ['--prioritization-steps is "-1"; it must be a whole number of 0 to']),
+        ([*vrc, "--cache-size", "0"], ['--cache-size is "0"; it must be a whole number of 1 to']),
+        ([*vrc, "--cache-size", "450"], ["--cache-size is 450 and --block-length is 100", "must be a multiple"]),
+        ([*vrc, "--block-length", "0"], ['--block-length is "0"; it must be a whole number of 1 to']),
+        ([*vrc, "--storage", "none"], ['--storage is "none"; it must be virtual or physical']),
+        ([*vrc, "--draw", "all"], ['--draw is "all"; it must be permutation or replacement']),
+        ([*vrc, "--truncation-terminates", "2"], ['--truncation-terminates is "2"']),
+        ([*game, "--optimizer", "sgd"], ['--optimizer is "sgd"; it must be adam, adam_tf, ']),
+        ([*game, "--cache-size", "400"], ["--cache-size is 400", "fast-dqn-small", "has no returns", "vrc-2021"]),
+        ([*game, "--truncation-terminates", "0"], ["--truncation-terminates is 0", "has no returns"]),
+        ([*game, "--preset", "apex-dqn-small", "--draw", "replacement"],
+         ["--draw is replacement and --preset is apex-dqn-small, which does not have it"]),
+        ([*game, "--preset", "a2c-small", "--optimizer", "adam"],
+         ["--optimizer is adam and --preset is a2c-small, which does not have it", "vrc or apex-dqn"]),
         ([*game, "--preset", "vrc-2021-small", "--lambda", "0.5", "--n-step", "3"], ["--n-step is 3", "peng"]),
         ([*game, "--preset", "vrc-2021-small", "--estimator", "sarsa"], ["sarsa", "watkins"]),
         ([*game, "--preset", "vrc-2021-small", "--lambda", "0.5", "--num-envs", "500", "--capacity", "30000"],
@@ -487,6 +534,8 @@ def help_and_list():
     shown = run("apex-dqn-small", "--help").stdout
     assert not re.search("fast|vrc|lambda|dpg|ga3c|a3c|a2c", shown, flags=re.I), shown
     assert "--capacity 100000 " in shown and "--learning-rate 0.001 " in shown
+    shown = run("vrc-2021-small", "--help").stdout
+    assert all(f"  --{words} " in shown for words in ("lambda X", "cache-size 8000", "checkpoint 50000")), shown
     listed = run("--list").stdout
     for words in ("CartPole-v1", "float32 (4)", "MinAtar/Breakout", "uint8 (10, 10, 4)", "sticky_action_prob"):
         assert words in listed, words
@@ -525,6 +574,7 @@ def main():
         the_network_to_act_by_and_whole_episodes_are_options(folder)
         a_burst_is_an_option(folder / "bursts")
         returns_of_several_steps_are_trained_on(folder / "returns")
+        the_cache_of_returns_has_options(folder / "cache")
         entries_that_train_nothing_are_reported(folder / "missing")
         a_checkpoint_that_is_being_saved_is_completed(folder / "saved")
         for part in ("plugin", "vector", "refused"):
@@ -536,7 +586,7 @@ def main():
         bad_options_are_refused_before_anything_is_made(folder / "refused", whole)
         a_learner_that_has_diverged_is_told_with_what_the_program_can_change(folder / "diverged")
         a_full_disk_ends_the_run(folder / "full")
-    print(f"test_train {DEVICE}: 20 tests")
+    print(f"test_train {DEVICE}: 21 tests")
 
 
 if __name__ == "__main__":

@@ -288,12 +288,20 @@ class DQNTraining(TrainArguments, total=False):
     frame_stack: int | None
     batch: int | None
     learning_rate: float | None
+    optimizer: Literal["adam", "adam_tf", "rmsprop_tf", "rmsprop_keras2", "rmsprop_torch", "rmsprop_deepmind"] | None
     exploration_steps: int | None
     estimator: Literal["peng", "watkins", "n-step", "peng-median", "watkins-median", "peng-error-bound",
         "watkins-error-bound"] | None
     lambda_: float | None
     n_step: int | None
     error_bound: float | None
+    block_length: int | None
+    cache_size: int | None
+    storage: Literal["virtual", "physical"] | None
+    draw: Literal["permutation", "replacement"] | None
+    prioritization: float | None
+    prioritization_steps: int | None
+    truncation_terminates: bool | None
     checkpoint: int | None
 
 class ApexTraining(TrainArguments, total=False):
@@ -309,6 +317,7 @@ class ApexTraining(TrainArguments, total=False):
     frame_stack: int | None
     batch: int | None
     learning_rate: float | None
+    optimizer: Literal["adam", "adam_tf", "rmsprop_tf", "rmsprop_keras2", "rmsprop_torch", "rmsprop_deepmind"] | None
     checkpoint: int | None
     actors: int | None
     processes: bool | None
@@ -389,12 +398,20 @@ class TrainOptions(TypedDict, total=False):
     frame_stack: int | None
     batch: int | None
     learning_rate: float | None
+    optimizer: Literal["adam", "adam_tf", "rmsprop_tf", "rmsprop_keras2", "rmsprop_torch", "rmsprop_deepmind"] | None
     exploration_steps: int | None
     estimator: Literal["peng", "watkins", "n-step", "peng-median", "watkins-median", "peng-error-bound",
         "watkins-error-bound"] | None
     lambda_: float | None
     n_step: int | None
     error_bound: float | None
+    block_length: int | None
+    cache_size: int | None
+    storage: Literal["virtual", "physical"] | None
+    draw: Literal["permutation", "replacement"] | None
+    prioritization: float | None
+    prioritization_steps: int | None
+    truncation_terminates: bool | None
     checkpoint: int | None
     actors: int | None
     processes: bool | None

@@ -211,7 +211,7 @@ def _same(*names: str) -> dict[str, str]:
 
 
 _OF_APEX_BUFFER = {"min_size": "prepopulation", **_same("frame_stack", "eviction")}
-_OF_APEX_AGENT = {"batch_size": "batch", **_same("learning_rate", "math", "prioritized", "target_period")}
+_OF_APEX_AGENT = {"batch_size": "batch", **_same("learning_rate", "math", "optimizer", "prioritized", "target_period")}
 _OF_CRITIC = _System(GA3C, ActorCritic, "ga3c", "actor_critic",
                      {"agent": _same("learning_rate", "entropy", "math"), "buffer": {}},
                      Advice(clip_norm='agent={"clip_norm": ...}', reward_clip=None))
@@ -219,7 +219,9 @@ _SYSTEMS = {
     _c_api.PRESET_FAST_DQN: _System(
         Run, DQN, "fast_dqn", "dqn",
         {"agent": {"batch_size": "batch", "exploration": "exploration_steps",
-                   **_same("learning_rate", "math", "estimator", "lambda_", "n_step", "error_bound")},
+                   **_same("learning_rate", "math", "optimizer", "estimator", "lambda_", "n_step", "error_bound",
+                           "block_length", "cache_size", "storage", "draw", "prioritization",
+                           "truncation_terminates")},
          "buffer": _same("capacity", "frame_stack")}),
     _c_api.PRESET_APEX_DQN: _System(Apex, DQN, "apex", "dqn", {"agent": _OF_APEX_AGENT, "buffer": _OF_APEX_BUFFER}),
     _c_api.PRESET_APEX_DPG: _System(

@@ -105,6 +105,7 @@ static gpur_optimizer_config authors_adam(float learning_rate, float epsilon, fl
                                    .learning_rate = {.first = learning_rate, .last = learning_rate},
                                    .beta1 = 0.9f,
                                    .beta2 = 0.999f,
+                                   .decay = 0.95f, /* for another kind in its place */
                                    .epsilon = epsilon / 2.0f,
                                    .clip_value = clip_value / 2.0f};
 }
