@@ -68,9 +68,9 @@ def ours(game: str, num_envs: int, threads: int) -> Step:
 def gymnasium_(game: str, num_envs: int, threads: int) -> Step:
     import gymnasium
 
-    if is_minatar(game):
-        importlib.import_module("minatar.gym").register_envs()
     name = f"{game}-v1" if is_minatar(game) else GAMES[game]
+    if is_minatar(game) and name not in gymnasium.registry:
+        importlib.import_module("minatar.gym").register_envs()
     return stepping(gymnasium.make_vec(name, num_envs=num_envs))
 
 
