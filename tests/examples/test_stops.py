@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""gpureplay-train is stopped by Ctrl-C or SIGTERM at random moments, over all systems: each time it saves a checkpoint
-and says how to go on, and the run that was stopped and resumed is the one that nobody stopped, where results are the
-same bits each time.
+"""A program that trains, gpureplay-train or python -m gpureplay.train, is stopped by Ctrl-C or SIGTERM at random
+moments, over all systems: each time it saves a checkpoint and says how to go on, and the run that was stopped and
+resumed is the one that nobody stopped, where results are the same bits each time.
 
-usage: test_stops.py device program runs
+usage: test_stops.py device runs program [words of its command]
 """
 
 import random
@@ -15,7 +15,7 @@ import tempfile
 import time
 from pathlib import Path
 
-DEVICE, PROGRAM, RUNS = sys.argv[1], str(Path(sys.argv[2]).absolute()), int(sys.argv[3])
+DEVICE, RUNS, PROGRAM = sys.argv[1], int(sys.argv[2]), [str(Path(sys.argv[3]).absolute()), *sys.argv[4:]]
 POLE = ("--prepopulation", "1000", "--target-period", "1000", "--checkpoint", "2000", "--eval-period", "2000",
         "--eval-episodes", "3", "--steps", "12000")
 ACTORS = ("--actors", "2", "--prepopulation", "500", "--checkpoint", "2000", "--eval-period", "2000",
@@ -36,28 +36,36 @@ def results_of(folder):
     return [(folder / name).read_bytes() for name in ("episodes.csv", "evaluations.csv", "learner.safetensors")] + lines
 
 
-def stop(moments, words, seconds):
-    """Runs the program, and stops it at a random moment. Returns its status and its last line."""
-    process = subprocess.Popen([PROGRAM, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+def content(folder):
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def stop(moments, folder, words, seconds):
+    """Runs the program, and stops it at a random moment. A program that was stopped says how to go on, or has done
+    nothing yet, or it was done. Returns its status."""
+    before = content(folder)
+    process = subprocess.Popen([*PROGRAM, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     time.sleep(moments.uniform(0, 1.1) * seconds)
     if process.poll() is None:
         process.send_signal(moments.choice((signal.SIGINT, signal.SIGTERM)))
     out, err = process.communicate(timeout=120)
-    assert process.returncode in (0, 130, -signal.SIGINT, -signal.SIGTERM), (process.returncode, out, err)
-    return process.returncode, out.splitlines()[-1:]
+    told = (words, process.returncode, out, err)
+    assert process.returncode in (0, 130, -signal.SIGINT, -signal.SIGTERM), told
+    last = "".join(out.splitlines()[-1:])
+    if process.returncode != 0 and f"--resume {folder} goes on after step " not in last:
+        assert last == f"done; the files are in {folder}" or content(folder) == before, told
+    return process.returncode
 
 
 def a_run_that_is_stopped_goes_on(folder, whole, words, seconds, is_same):
     seed = random.randrange(2**32)
     moments, stops = random.Random(seed), 0
-    status, last = stop(moments, [*words, "--out", str(folder)], seconds)
-    while status != 0:
+    while True:
+        has_begun = (folder / "options.txt").exists()
+        given = ["--resume", str(folder)] if has_begun else [*words, "--out", str(folder)]
+        if stop(moments, folder, given, seconds) == 0:
+            break
         stops += 1
-        if status == 130:
-            assert f"--resume {folder} goes on after step " in last[0], (last, seed)
-        has_begun = (folder / "options.txt").exists()  # a signal may come before the program listens to it
-        again = ["--resume", str(folder)] if has_begun else [*words, "--out", str(folder)]
-        status, last = stop(moments, again, seconds)
     assert not is_same or results_of(folder) == results_of(whole), f"stopped {stops} times, seed {seed}"
     return stops
 
@@ -67,7 +75,7 @@ def main():
         for preset, (env, options, is_same) in SYSTEMS.items():
             words = [preset, "--env", env, "--device", DEVICE, "--threads", "1", "--seed", "7", *options]
             whole, begun, stops = Path(name, "whole"), time.monotonic(), 0
-            tried = subprocess.run([PROGRAM, *words, "--out", whole], capture_output=True, text=True, check=False)
+            tried = subprocess.run([*PROGRAM, *words, "--out", whole], capture_output=True, text=True, check=False)
             if "cannot save to files" in tried.stderr or (tried.returncode == 2 and DEVICE != "cpu"):
                 print(f"skipped: {tried.stderr.strip()}")
                 sys.exit(77)

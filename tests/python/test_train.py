@@ -538,6 +538,33 @@ def test_a_second_ctrl_c_ends_a_training_at_once(tmp_path):
     assert _run_folder.read_array(tmp_path, "rates")["step"][-1] < 2000 and not (tmp_path / "checkpoint").exists()
 
 
+class Interrupting(io.StringIO):
+    """Ctrl-C comes when these words are written."""
+
+    def __init__(self, words):
+        super().__init__()
+        self._words = words
+
+    def write(self, text):
+        if self._words in text:
+            os.kill(os.getpid(), signal.SIGINT)
+        return super().write(text)
+
+
+@needs_files
+@pytest.mark.parametrize("words", ["100.0%"])
+def test_ctrl_c_while_a_training_finishes(tmp_path, words):
+    options = {**SMALL, "num_envs": 2, "steps": 240, "checkpoint": 80}
+    whole = gpureplay.train("CartPole-v1", **options)
+    out = Interrupting(words)
+    with contextlib.redirect_stdout(out), pytest.raises(KeyboardInterrupt):
+        gpureplay.train("CartPole-v1", **{**options, "progress": True, "out": tmp_path})
+    assert re.search(r"^interrupted; .* goes on after step \d+\n\Z", out.getvalue(), re.M), out.getvalue()
+    again = gpureplay.train(resume=tmp_path, progress=False)
+    for name, weights in whole.agent.weights.items():
+        np.testing.assert_array_equal(weights, again.agent.weights[name])
+
+
 @needs_files
 def test_a_run_of_an_object_is_resumed_with_one(tmp_path):
     options = {**SMALL, "num_envs": 2, "checkpoint": 80}

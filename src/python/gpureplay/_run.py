@@ -192,15 +192,13 @@ class LibraryRun(Handle):
         """Whether on_event returned False in the last call."""
         return self._reporter.says_stop
 
-    def _call_watched(self, function: Any, *arguments: Any, tick: Callable[[], None] | None = None,
-                      stop: Callable[[], None] | None = None) -> None:
+    def _call_watched(self, function: Any, *arguments: Any, tick: Callable[[], None] | None = None) -> None:
         """Calls the library's function in another thread, because Python runs the handlers of signals in the main one:
-        what they raise, as Ctrl-C does, stops the run and is raised then. tick: is called now and then. stop: is called
-        in the handler, each time, in place of stopping the run."""
+        what they raise, as Ctrl-C does, stops the run and is raised then. tick: is called now and then."""
         self._open_handle()
         self._reporter.begin()
-        call, is_stopped = _Call(self, function, arguments), stop is not None
-        with DeferredSignals(stop) as signals:
+        call, is_stopped = _Call(self, function, arguments), False
+        with DeferredSignals() as signals:
             call.start()
             try:
                 while not call.ended.wait(_WAIT):

@@ -128,10 +128,15 @@ def train(env: Any = None, *, preset: str | None = None, device: str | TorchDevi
     try:
         training.create()
         with own_words(lambda: system):
-            training.begin()
-            return training.run_to_the_end()
+            training.open()
+            with DeferredSignals(training.interrupt) as signals:  # from now on there is a folder
+                training.begin()
+                result = training.run_to_the_end()
     finally:
         training.close()
+    if signals.raised:
+        raise signals.raised[0]
+    return result
 
 
 _Train = TypeVar("_Train", bound=Callable[..., TrainResult])
@@ -361,7 +366,8 @@ class Training:
         self._system = self._settings.system
         self._kind = _SYSTEMS[self._system]
 
-    def begin(self) -> None:
+    def open(self) -> None:
+        """The device, the learner and the environments."""
         self._refuse_images()
         self._processes = self._kind.run is Apex and processes_of(self._envs, bool(self._settings.processes))
         device = self._given["device"] or self._settings.device.decode()
@@ -372,7 +378,10 @@ class Training:
                 raise
             warnings.warn(f"{error}; using the CPU", RuntimeWarning, stacklevel=caller_depth())
             self._open("cpu")
-        self._call(lib.gpur_training_begin)
+
+    def begin(self) -> None:
+        """Makes the folder, or goes back to its checkpoint."""
+        self._check(lib.gpur_training_begin(self._handle))
 
     def _config(self) -> _c_api.TrainingConfig:
         given, envs, made = self._given, self._envs, _c_api.TrainingConfig()
@@ -421,14 +430,6 @@ class Training:
             found = self._run._failure(self._run._explain(error))
         return found
 
-    def _call(self, function: Any, *arguments: Any) -> None:
-        """In this thread. What signal handlers raise meanwhile is raised at the end, as it cannot pass through C."""
-        with DeferredSignals() as signals:
-            status = function(self._handle, *arguments)
-            failure = None if status == 0 else self._failure(failed(status))
-        for error in (*signals.raised, *([] if failure is None else [failure])):
-            raise error
-
     def _refuse_images(self) -> None:
         """The library's games have their channels last. An environment in Python may have them first, or more axes than
         images have."""
@@ -456,7 +457,8 @@ class Training:
         elif settings.deterministic and not device.deterministic:
             raise InvalidArgument("deterministic is True and device is an open Device, which is not; open it with "
                                   "Device(..., deterministic=True)")
-        self._check(lib.gpur_training_adopt_device(self._handle, device._open_handle()))
+        with signals_after():  # it says what will run
+            self._check(lib.gpur_training_adopt_device(self._handle, device._open_handle()))
         self._make_learner(device)
         self._closing.callback(self._close_unfinished)
         rates = {"": 'agent={"learning_rate": ...}'} if "learning_rate" in self._overrides["agent"] else \
@@ -566,8 +568,8 @@ class Training:
 
     # Training.
 
-    def _stop(self) -> None:
-        """Inside the handler of a signal."""
+    def interrupt(self) -> None:
+        """Inside the handler of a signal, after `open`."""
         self._stops += 1
         lib.gpur_training_stop(self._handle, int(self._stops > 1))
 
@@ -587,32 +589,28 @@ class Training:
         return Path(os.fsdecode(folder)) if folder else None
 
     def run_to_the_end(self) -> TrainResult:
+        """Also after `interrupt`, which ends it soon."""
         try:
-            self._run._call_watched(lambda _run: lib.gpur_training_advance(self._handle), tick=self._look,
-                                    stop=self._stop)
+            self._run._call_watched(lambda _run: lib.gpur_training_advance(self._handle), tick=self._look)
         except Interrupted:
-            if not self._was_stopped():
+            if not (self._stops or self._was_stopped()):
                 raise
-        except (KeyboardInterrupt, SystemExit):
-            self._finish()
-            self._say_interrupted()
-            raise
         finally:
             self._progress.give_warnings()
-        self._finish()
+        self._check(lib.gpur_training_finish(self._handle))
+        self._progress.give_warnings()
+        self._progress.say(lib.gpur_training_summary(self._handle).decode("utf-8", "replace"), end="")
         folder = self._folder
-        self._progress.say("done" if folder is None else f"done; the files are in {folder}")
-        self._is_done = True
         episodes, evaluations, rates = (
             rows_to_array(self._columns[kind], self._rows[kind]) if folder is None else read_array(folder, kind)
             for kind in ("episode", "evaluation", "rates"))
         config = json.loads(lib.gpur_training_document(self._handle))
+        if self._stops:
+            self._say_interrupted()
+        else:
+            self._progress.say("done" if folder is None else f"done; the files are in {folder}")
+        self._is_done = not self._stops
         return TrainResult(self._agent, self._buffer, episodes, evaluations, rates, self._run.stats, config, folder)
-
-    def _finish(self) -> None:
-        self._call(lib.gpur_training_finish)
-        self._progress.give_warnings()
-        self._progress.say(lib.gpur_training_summary(self._handle).decode("utf-8", "replace"), end="")
 
     def _say_interrupted(self) -> None:
         folder, saved = self._folder, lib.gpur_training_saved_step(self._handle)

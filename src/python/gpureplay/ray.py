@@ -162,6 +162,7 @@ class Learner:
         place = {"out": None, "resume": out if given["resume"] is None else given["resume"]} if goes_on else {}
         training = _Training({**given, **place, "refill": given["refill"] and goes_on}, begins_again=was_restarted)
         training.create()
+        training.open()
         training.begin()
         return training
 
