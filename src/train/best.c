@@ -6,23 +6,22 @@
 #include "learn/acting/policy.h"
 #include "train/files.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 const char gpur_best_name[] = "best.safetensors";
 
 static const char step_key[] = "env_steps", return_key[] = "mean_return";
 
-gpur_status gpur_best_read(const char *path, gpur_best *best)
+gpur_status gpur_best_read(const char *folder, gpur_best *best)
 {
+    char path[GPUR_MAX_PATH];
     gpur_checkpoint file;
     *best = (gpur_best){0};
-    if (!gpur_path_exists(path))
+    if (!gpur_file_exists(folder, gpur_best_name))
         return GPUR_OK;
+    GPUR_TRY(gpur_path_make(path, "%s/%s", folder, gpur_best_name));
     GPUR_TRY(gpur_checkpoint_open(&file, path));
     const char *const mean_return = gpur_tensors_find_metadata(&file.tensors, return_key);
     best->step = gpur_metadata_number(&file.tensors, step_key, 0);
@@ -36,7 +35,7 @@ static gpur_status save(const char *path, const gpur_run_event *event)
 {
     gpur_tensors about = {0};
     gpur_text mean_return = {0};
-    gpur_text_add_exactly(&mean_return, event->mean_return, "0");
+    gpur_text_add_number(&mean_return, event->mean_return, GPUR_DIGITS_OF_DOUBLE, "0");
     gpur_status status = gpur_text_is_whole(&mean_return)
                              ? gpur_tensors_add_metadata(&about, step_key, "%" PRId64, event->env_steps)
                              : gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for the text of %s", path);
@@ -63,15 +62,14 @@ gpur_status gpur_best_note(const char *folder, const gpur_run_event *event, gpur
     return GPUR_OK;
 }
 
-gpur_status gpur_best_copy(const char *from_folder, const char *to_folder)
+gpur_status gpur_best_copy(const char *from, const char *to)
 {
-    char from[GPUR_MAX_PATH] = "", to[GPUR_MAX_PATH];
-    if (from_folder)
-        GPUR_TRY(gpur_path_make(from, "%s/%s", from_folder, gpur_best_name));
-    GPUR_TRY(gpur_path_make(to, "%s/%s", to_folder, gpur_best_name));
-    if (gpur_path_exists(from))
-        return gpur_file_copy(from, to);
-    if (unlink(to) != 0 && errno != ENOENT)
-        return gpur_fail(GPUR_FILE_ERROR, "cannot remove %s: %s", to, strerror(errno));
-    return GPUR_OK;
+    gpur_text file = {0};
+    if (!gpur_file_exists(from, gpur_best_name))
+        return gpur_file_remove(to, gpur_best_name);
+    gpur_status status = gpur_text_file_read(from, gpur_best_name, &file);
+    if (status == GPUR_OK)
+        status = gpur_text_file_write(to, gpur_best_name, &file);
+    gpur_text_free(&file);
+    return status;
 }

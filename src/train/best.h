@@ -18,11 +18,11 @@ typedef struct gpur_best {
     double mean_return;
 } gpur_best;
 
-/* Reads of which evaluation a file's weights are. One that is not there, or does not say so, is no failure. */
-gpur_status gpur_best_read(const char *path, gpur_best *best);
+/* Reads of which evaluation a folder's weights are. Ones that are not there, or do not say so, are no failure. */
+gpur_status gpur_best_read(const char *folder, gpur_best *best);
 
 /* Keeps the weights of an evaluation if its mean return is the highest. */
 gpur_status gpur_best_note(const char *folder, const gpur_run_event *event, gpur_best *best);
 
-/* The file of one folder becomes that of the other; none where that has none, or is NULL. */
-gpur_status gpur_best_copy(const char *from_folder, const char *to_folder);
+/* The file of one folder becomes that of the other; none where that has none. */
+gpur_status gpur_best_copy(const char *from, const char *to);

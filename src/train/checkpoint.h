@@ -14,7 +14,7 @@ typedef struct gpur_position {
 } gpur_position;
 
 /* Whether there is one. Nothing is changed: another process may be writing to the folder. */
-gpur_status gpur_train_checkpoint_exists(const char *folder, int *is_there);
+int gpur_train_checkpoint_exists(const char *folder);
 
 /* Saves the run. `at` has the step and the seconds, and receives the bytes. */
 gpur_status gpur_train_checkpoint_save(const char *folder, gpur_run *run, gpur_record *record, gpur_position *at);

@@ -17,10 +17,10 @@ static void add_members(gpur_json *j, const gpur_member *members, const void *co
 
 static void add_shape(gpur_json *j, const int32_t shape[GPUR_MAX_DIMS])
 {
-    int dims = 0;
-    while (dims < GPUR_MAX_DIMS && shape[dims] > 0)
-        dims++;
-    gpur_json_integers(j, "shape", shape, dims);
+    gpur_json_begin(j, "shape", '[');
+    for (int i = 0; i < GPUR_MAX_DIMS && shape[i] > 0; i++)
+        gpur_json_integer(j, NULL, shape[i]);
+    gpur_json_end(j, ']');
 }
 
 static void add_field(gpur_json *j, const char *name, const gpur_field *field)
@@ -127,7 +127,7 @@ static void add_options(gpur_json *j, const gpur_options *o, const gpur_train_se
         if (option->kind == GPUR_OPTION_TEXT || option->kind == GPUR_OPTION_WORD)
             gpur_json_string(j, name, value.memory);
         else
-            gpur_json_number(j, name, value.memory);
+            gpur_text_add(gpur_json_member(j, name), "%s", value.memory);
     }
     gpur_json_end(j, '}');
     gpur_text_free(&value);
@@ -177,7 +177,7 @@ static void add_given(gpur_json *j, const char *const *members, const char *part
         if (!space || strncmp(*members, part, before) != 0 || memchr(name, '.', (size_t)(space - name)))
             continue;
         snprintf(own, sizeof own, "%.*s", (int)(space - name), name);
-        gpur_json_number(j, own, space + 1);
+        gpur_text_add(gpur_json_member(j, own), "%s", space + 1);
     }
 }
 
@@ -278,10 +278,8 @@ static gpur_status check_env(const gpur_options *o, char *document, const char *
 
 gpur_status gpur_config_document_check_env(const gpur_options *o, const char *folder, const char *name)
 {
-    char path[GPUR_MAX_PATH];
     gpur_text document = {0};
-    GPUR_TRY(gpur_path_make(path, "%s/config.json", folder));
-    gpur_status status = gpur_text_file_read(path, &document);
+    gpur_status status = gpur_text_file_read(folder, "config.json", &document);
     if (status == GPUR_OK)
         status = check_env(o, document.memory, folder, name);
     gpur_text_free(&document);

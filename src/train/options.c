@@ -476,10 +476,10 @@ void gpur_option_add_value(const gpur_option *option, const gpur_train_settings 
         gpur_text_add(text, "%s", option->words[*(const int32_t *)at]);
         return;
     case GPUR_OPTION_FLOAT:
-        gpur_text_add_float(text, *(const float *)at, "0");
+        gpur_text_add_number(text, (double)*(const float *)at, GPUR_DIGITS_OF_FLOAT, "0");
         return;
     default:
-        gpur_text_add_exactly(text, *(const double *)at, "0");
+        gpur_text_add_number(text, *(const double *)at, GPUR_DIGITS_OF_DOUBLE, "0");
     }
 }
 
@@ -662,7 +662,7 @@ static int is_override(const char *line)
 }
 
 /* Takes one line "--name value". An environment that was an object has no name to be compared. */
-static gpur_status take_line(gpur_options *o, const char *path, const char *line)
+static gpur_status take_line(gpur_options *o, const char *line)
 {
     char name[64] = "";
     const char *const space = strchr(line, ' ');
@@ -675,12 +675,13 @@ static gpur_status take_line(gpur_options *o, const char *path, const char *line
     if (!option && is_override(line))
         return o->overrides ? GPUR_OK
                             : gpur_fail(GPUR_FILE_ERROR,
-                                        "%s has the line \"%s\", settings that Python alone takes; python -m "
+                                        "%s/%s has the line \"%s\", settings that Python alone takes; python -m "
                                         "gpureplay.train --resume goes on with this run",
-                                        path, line);
+                                        o->folder, file_name, line);
     if (!option)
         return gpur_fail(GPUR_FILE_ERROR,
-                         "%s has the line \"%s\"; its lines must be options of a run with their values", path, line);
+                         "%s/%s has the line \"%s\"; its lines must be options of a run with their values", o->folder,
+                         file_name, line);
     gpur_given *const given = find_given(o, name);
     const int is_equal = given && are_equal(option, given->value, space + 1);
     if (strcmp(name, "steps") == 0)
@@ -697,27 +698,25 @@ static gpur_status take_line(gpur_options *o, const char *path, const char *line
 }
 
 /* A file that was written before there was `math` is of a run that computed in float32. */
-static gpur_status take_lines(gpur_options *o, const char *path, char *lines)
+static gpur_status take_lines(gpur_options *o, char *lines)
 {
     char *rest = lines;
     int has_math = 0;
     for (char *line = strsep(&rest, "\n"); line; line = strsep(&rest, "\n")) {
         if (*line)
-            GPUR_TRY(take_line(o, path, line));
+            GPUR_TRY(take_line(o, line));
         has_math |= strncmp(line, "--math ", strlen("--math ")) == 0;
     }
-    return has_math ? GPUR_OK : take_line(o, path, "--math fp32");
+    return has_math ? GPUR_OK : take_line(o, "--math fp32");
 }
 
 gpur_status gpur_options_resume(gpur_options *o, const char *folder)
 {
-    char path[GPUR_MAX_PATH];
     gpur_text lines = {0};
     o->folder = folder;
-    GPUR_TRY(gpur_path_make(path, "%s/%s", folder, file_name));
-    gpur_status status = gpur_text_file_read(path, &lines);
+    gpur_status status = gpur_text_file_read(folder, file_name, &lines);
     if (status == GPUR_OK)
-        status = take_lines(o, path, lines.memory);
+        status = take_lines(o, lines.memory);
     gpur_text_free(&lines);
     return status;
 }

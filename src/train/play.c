@@ -81,9 +81,7 @@ static gpur_status find_game_of_file(player *p)
 
 static gpur_status find_game(player *p)
 {
-    char path[GPUR_MAX_PATH];
-    GPUR_TRY(gpur_path_make(path, "%s/options.txt", p->config.path));
-    p->is_run = gpur_path_exists(path);
+    p->is_run = gpur_file_exists(p->config.path, "options.txt");
     if (p->is_run)
         GPUR_TRY(gpur_options_resume(&p->options, p->config.path));
     GPUR_TRY(gpur_options_override(&p->options, "device", "auto"));
@@ -96,13 +94,13 @@ static gpur_status find_weights(player *p, char path[GPUR_MAX_PATH])
 {
     if (!p->config.best)
         return gpur_path_make(path, "%s", p->config.path);
-    GPUR_TRY(gpur_path_make(path, "%s/%s", p->config.path, gpur_best_name));
-    GPUR_TRY(gpur_best_read(path, &p->best));
-    return p->best.is_there ? GPUR_OK
-                            : gpur_fail(GPUR_FILE_ERROR,
-                                        "%s has no weights of a best evaluation; it must be there, "
-                                        "which a run with evaluations keeps",
-                                        path);
+    GPUR_TRY(gpur_best_read(p->config.path, &p->best));
+    if (!p->best.is_there)
+        return gpur_fail(GPUR_FILE_ERROR,
+                         "%s/%s has no weights of a best evaluation; it must be there, which a run with evaluations "
+                         "keeps",
+                         p->config.path, gpur_best_name);
+    return gpur_path_make(path, "%s/%s", p->config.path, gpur_best_name);
 }
 
 static gpur_status open_policy(player *p, const char *device, const char *path)

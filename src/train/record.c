@@ -2,6 +2,8 @@
 /* The files of a run's record. */
 #include "train/record.h"
 
+#include "base/numbers.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -23,6 +25,7 @@ static const struct {
     [GPUR_RECORD_TUNER] = {"tuner.csv", "tuner", 1},
     [GPUR_RECORD_KINDS] = {"log.jsonl", NULL, 0},
 };
+enum { LOG = GPUR_RECORD_KINDS };
 
 const char *gpur_record_file_name(const gpur_train_system *system, int file)
 {
@@ -76,29 +79,69 @@ static void fill_row(const gpur_train_system *system, gpur_record_kind kind, con
     }
 }
 
+static gpur_status refuse(const gpur_record *r, int file, const char *what)
+{
+    return gpur_fail(GPUR_FILE_ERROR, "cannot %s %s/%s: %s", what, r->folder, kinds[file].file, strerror(errno));
+}
+
+/* write(2) until all bytes are written. Returns 0 after a failure. */
+static int write_all(int file, const char *bytes, size_t count)
+{
+    while (count > 0) {
+        const ssize_t written = write(file, bytes, count);
+        if (written < 0 && errno != EINTR)
+            return 0;
+        bytes += written > 0 ? written : 0;
+        count -= written > 0 ? (size_t)written : 0;
+    }
+    return 1;
+}
+
 /* Writes the row that was built. */
 static gpur_status write_row(gpur_record *r, int file)
 {
-    char path[GPUR_MAX_PATH];
     struct stat before;
-    GPUR_TRY(gpur_path_make(path, "%s/%s", r->folder, kinds[file].file));
     if (!gpur_text_is_whole(&r->row))
-        return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for a row of %s", path);
+        return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for a row of %s/%s", r->folder, kinds[file].file);
     if (fstat(r->file[file], &before) != 0)
-        return gpur_fail(GPUR_FILE_ERROR, "cannot read the size of %s: %s", path, strerror(errno));
-    const gpur_status status = gpur_write_all(r->file[file], r->row.memory, r->row.length, path);
-    if (status != GPUR_OK) /* no half of a row stays where there is no room */
-        (void)!ftruncate(r->file[file], before.st_size);
+        return refuse(r, file, "read the size of");
+    if (write_all(r->file[file], r->row.memory, r->row.length))
+        return GPUR_OK;
+    const gpur_status status = refuse(r, file, "write");
+    (void)!ftruncate(r->file[file], before.st_size); /* no half of a row stays where there is no room */
     return status;
 }
 
-static gpur_status write_header(gpur_record *r, int file, const gpur_row *row)
+static void add_cell(gpur_text *text, const gpur_row *row, int32_t column, int is_rounded, int is_json)
+{
+    const char *const none = is_json ? "null" : "";
+    if (row->words[column])
+        gpur_text_add(text, is_json ? "\"%s\"" : "%s", row->words[column]);
+    else
+        gpur_text_add_number(text, row->values[column], is_rounded ? GPUR_DIGITS_ROUNDED : GPUR_DIGITS_OF_DOUBLE, none);
+}
+
+static gpur_status add_csv(gpur_record *r, gpur_record_kind kind, const gpur_row *row)
 {
     gpur_text_clear(&r->row);
-    for (int32_t i = 0; i < row->count; i++)
-        gpur_text_add(&r->row, "%s%s", i ? "," : "", row->names[i]);
+    for (int32_t i = 0; i < row->count; i++) {
+        gpur_text_add(&r->row, "%s", i ? "," : "");
+        add_cell(&r->row, row, i, kinds[kind].is_rounded, 0);
+    }
     gpur_text_add(&r->row, "\n");
-    return write_row(r, file);
+    return write_row(r, (int)kind);
+}
+
+static gpur_status add_json(gpur_record *r, gpur_record_kind kind, const gpur_row *row)
+{
+    gpur_text_clear(&r->row);
+    gpur_text_add(&r->row, "{\"kind\": \"%s\"", kinds[kind].name);
+    for (int32_t i = 0; i < row->count; i++) {
+        gpur_text_add(&r->row, ", \"%s\": ", row->names[i]);
+        add_cell(&r->row, row, i, kinds[kind].is_rounded, 1);
+    }
+    gpur_text_add(&r->row, "}\n");
+    return write_row(r, LOG);
 }
 
 static gpur_status open_file(gpur_record *r, int file)
@@ -107,7 +150,7 @@ static gpur_status open_file(gpur_record *r, int file)
     GPUR_TRY(gpur_path_make(path, "%s/%s", r->folder, kinds[file].file));
     r->file[file] = open(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
     if (r->file[file] < 0)
-        return gpur_fail(GPUR_FILE_ERROR, "cannot write %s: %s", path, strerror(errno));
+        return refuse(r, file, "write");
     if (flock(r->file[file], LOCK_EX | LOCK_NB) != 0)
         return gpur_fail(GPUR_FILE_ERROR, "%s cannot be locked (%s); another process must not write to it", path,
                          strerror(errno));
@@ -136,8 +179,7 @@ static gpur_status check_size(const gpur_record *r, int file, int64_t bytes)
 {
     struct stat found;
     if (fstat(r->file[file], &found) != 0)
-        return gpur_fail(GPUR_FILE_ERROR, "cannot read the size of %s/%s: %s", r->folder, kinds[file].file,
-                         strerror(errno));
+        return refuse(r, file, "read the size of");
     if (found.st_size < bytes)
         return gpur_fail(GPUR_FILE_ERROR,
                          "%s/%s has %" PRId64 " bytes; it had %" PRId64 " when the checkpoint was saved, and must have "
@@ -146,12 +188,13 @@ static gpur_status check_size(const gpur_record *r, int file, int64_t bytes)
     return GPUR_OK;
 }
 
-static gpur_status begin_file(gpur_record *r, int file, int64_t bytes)
+/* Tells the columns of a kind of rows. */
+static gpur_status begin_kind(gpur_record *r, gpur_record_kind kind, gpur_row *row, int has_header)
 {
-    if (ftruncate(r->file[file], (off_t)bytes) != 0)
-        return gpur_fail(GPUR_FILE_ERROR, "cannot cut off the end of %s/%s: %s", r->folder, kinds[file].file,
-                         strerror(errno));
-    return GPUR_OK;
+    if (r->on_row)
+        r->on_row(r->user, kinds[kind].name, row->count, row->names, NULL, NULL);
+    memcpy(row->words, row->names, sizeof row->words);
+    return has_header || !r->folder[0] ? GPUR_OK : add_csv(r, kind, row);
 }
 
 gpur_status gpur_record_begin(gpur_record *r, const int64_t *bytes, const gpur_row *rates)
@@ -162,18 +205,15 @@ gpur_status gpur_record_begin(gpur_record *r, const int64_t *bytes, const gpur_r
         if (has_file(r, i))
             GPUR_TRY(check_size(r, i, bytes[i]));
     for (int i = 0; i < GPUR_RECORD_FILES; i++)
-        if (has_file(r, i))
-            GPUR_TRY(begin_file(r, i, bytes ? bytes[i] : 0));
+        if (has_file(r, i) && ftruncate(r->file[i], bytes ? (off_t)bytes[i] : 0) != 0)
+            return refuse(r, i, "cut off the end of");
     for (int i = 0; i < GPUR_RECORD_KINDS; i++) {
         if (!gpur_record_file_name(r->system, i))
             continue;
         fill_row(r->system, (gpur_record_kind)i, &none, &row);
         if (i == GPUR_RECORD_RATES)
             row = *rates;
-        if (r->on_row)
-            r->on_row(r->user, kinds[i].name, row.count, row.names, NULL, NULL);
-        if (r->folder[0] && !bytes)
-            GPUR_TRY(write_header(r, i, &row));
+        GPUR_TRY(begin_kind(r, (gpur_record_kind)i, &row, bytes != NULL));
     }
     return GPUR_OK;
 }
@@ -181,14 +221,11 @@ gpur_status gpur_record_begin(gpur_record *r, const int64_t *bytes, const gpur_r
 /* Both files have the step in their first column. */
 static gpur_status find_last_step(const gpur_record *r, gpur_record_kind kind, int64_t *step)
 {
-    char path[GPUR_MAX_PATH];
     gpur_text rows = {0};
-    GPUR_TRY(gpur_path_make(path, "%s/%s", r->folder, kinds[kind].file));
-    const gpur_status status = gpur_text_file_read(path, &rows);
+    const gpur_status status = gpur_text_file_read(r->folder, kinds[kind].file, &rows);
     for (const char *row = rows.memory; status == GPUR_OK && row; row = strchr(row, '\n')) {
         row += *row == '\n';
-        const int64_t found = strtoll(row, NULL, 10); /* of the header: 0 */
-        *step = found > *step ? found : *step;
+        *step = gpur_max(*step, strtoll(row, NULL, 10)); /* of the header: 0 */
     }
     gpur_text_free(&rows);
     return status;
@@ -211,40 +248,6 @@ void gpur_record_close(gpur_record *r)
     gpur_text_free(&r->row);
     gpur_mutex_close(&r->lock);
     *r = (gpur_record){0};
-}
-
-static void add_cell(gpur_text *text, const gpur_row *row, int32_t column, int is_rounded, int is_json)
-{
-    const char *const none = is_json ? "null" : "";
-    if (row->words[column])
-        gpur_text_add(text, is_json ? "\"%s\"" : "%s", row->words[column]);
-    else if (is_rounded)
-        gpur_text_add_rounded(text, row->values[column], none);
-    else
-        gpur_text_add_exactly(text, row->values[column], none);
-}
-
-static gpur_status add_csv(gpur_record *r, gpur_record_kind kind, const gpur_row *row)
-{
-    gpur_text_clear(&r->row);
-    for (int32_t i = 0; i < row->count; i++) {
-        gpur_text_add(&r->row, "%s", i ? "," : "");
-        add_cell(&r->row, row, i, kinds[kind].is_rounded, 0);
-    }
-    gpur_text_add(&r->row, "\n");
-    return write_row(r, (int)kind);
-}
-
-static gpur_status add_json(gpur_record *r, gpur_record_kind kind, const gpur_row *row)
-{
-    gpur_text_clear(&r->row);
-    gpur_text_add(&r->row, "{\"kind\": \"%s\"", kinds[kind].name);
-    for (int32_t i = 0; i < row->count; i++) {
-        gpur_text_add(&r->row, ", \"%s\": ", row->names[i]);
-        add_cell(&r->row, row, i, kinds[kind].is_rounded, 1);
-    }
-    gpur_text_add(&r->row, "}\n");
-    return write_row(r, GPUR_RECORD_KINDS);
 }
 
 static gpur_status add(gpur_record *r, gpur_record_kind kind, const gpur_row *row)
@@ -282,7 +285,7 @@ gpur_status gpur_record_sync(gpur_record *r, int64_t *bytes)
         if (!has_file(r, i))
             continue;
         if (fsync(r->file[i]) != 0 || fstat(r->file[i], &found) != 0)
-            status = gpur_fail(GPUR_FILE_ERROR, "cannot sync %s/%s: %s", r->folder, kinds[i].file, strerror(errno));
+            status = refuse(r, i, "sync");
         bytes[i] = (int64_t)found.st_size;
     }
     gpur_mutex_unlock(&r->lock);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "train/text.h"
 
+#include "base/utf8.h"
+
 #include <inttypes.h>
 #include <math.h>
 #include <stdarg.h>
@@ -57,55 +59,36 @@ void gpur_text_add(gpur_text *t, const char *format, ...)
     va_end(arguments);
 }
 
-/* Whole numbers look like whole numbers. Returns 0 if it is not one, or too large for all its digits to count. */
-static int add_whole(gpur_text *t, double value)
+void gpur_text_add_bytes(gpur_text *t, const char *bytes, size_t count)
 {
-    if (value != floor(value) || fabs(value) >= 1e15)
-        return 0;
-    gpur_text_add(t, "%.0f", value);
-    return 1;
+    if (!reserve(t, count))
+        return;
+    memcpy(t->memory + t->length, bytes, count);
+    t->length += count;
+    t->memory[t->length] = '\0';
 }
 
-void gpur_text_add_exactly(gpur_text *t, double value, const char *none)
+void gpur_text_add_number(gpur_text *t, double value, gpur_digits digits, const char *none)
 {
-    char digits[40];
-    if (!isfinite(value)) {
-        gpur_text_add(t, "%s", none);
-        return;
-    }
-    if (add_whole(t, value))
-        return;
-    for (int count = 15; count <= 17; count++) {
-        snprintf(digits, sizeof digits, "%.*g", count, value);
-        if (count == 17 || strtod(digits, NULL) == value) {
-            gpur_text_add(t, "%s", digits);
-            return;
+    static const int fewest[] = {15, 6, 6}, most[] = {17, 9, 6};
+    char number[40];
+    if (!isfinite(value))
+        snprintf(number, sizeof number, "%s", none);
+    else if (value == floor(value) && fabs(value) < 1e15)
+        snprintf(number, sizeof number, "%.0f", value);
+    else
+        for (int count = fewest[digits]; count <= most[digits]; count++) {
+            snprintf(number, sizeof number, "%.*g", count, value);
+            if ((digits == GPUR_DIGITS_OF_FLOAT ? (double)strtof(number, NULL) : strtod(number, NULL)) == value)
+                break;
         }
-    }
-}
-
-void gpur_text_add_float(gpur_text *t, float value, const char *none)
-{
-    char digits[40];
-    if (!isfinite(value)) {
-        gpur_text_add(t, "%s", none);
-        return;
-    }
-    if (add_whole(t, (double)value))
-        return;
-    for (int count = 6; count <= 9; count++) {
-        snprintf(digits, sizeof digits, "%.*g", count, (double)value);
-        if (count == 9 || strtof(digits, NULL) == value) {
-            gpur_text_add(t, "%s", digits);
-            return;
-        }
-    }
+    gpur_text_add(t, "%s", number);
 }
 
 double gpur_text_shortest(float value)
 {
     gpur_text digits = {0};
-    gpur_text_add_float(&digits, value, "0");
+    gpur_text_add_number(&digits, (double)value, GPUR_DIGITS_OF_FLOAT, "0");
     const double number = gpur_text_is_whole(&digits) ? strtod(digits.memory, NULL) : (double)value;
     gpur_text_free(&digits);
     return number;
@@ -119,48 +102,22 @@ void gpur_text_add_short(gpur_text *t, double value, int width)
     gpur_text_add(t, "%*s", width, number);
 }
 
-void gpur_text_add_rounded(gpur_text *t, double value, const char *none)
-{
-    if (!isfinite(value))
-        gpur_text_add(t, "%s", none);
-    else if (!add_whole(t, value))
-        gpur_text_add(t, "%.6g", value);
-}
-
-/* The bytes of the UTF-8 character at `s`, 0 if there is none [RFC 3629, section 4]. */
-static int utf8_length(const unsigned char *s)
-{
-    const unsigned char low = s[0] == 0xE0 ? 0xA0 : s[0] == 0xF0 ? 0x90 : 0x80;
-    const unsigned char high = s[0] == 0xED ? 0x9F : s[0] == 0xF4 ? 0x8F : 0xBF;
-    const int length = s[0] < 0x80 ? 1 : s[0] < 0xC2 ? 0 : s[0] < 0xE0 ? 2 : s[0] < 0xF0 ? 3 : s[0] <= 0xF4 ? 4 : 0;
-    if (length > 1 && (s[1] < low || s[1] > high))
-        return 0;
-    for (int i = 2; i < length; i++)
-        if ((s[i] & 0xC0) != 0x80)
-            return 0;
-    return length;
-}
-
 void gpur_text_add_string(gpur_text *t, const char *value)
 {
     gpur_text_add(t, "\"");
-    for (const unsigned char *s = (const unsigned char *)value; *s;) {
-        const int length = utf8_length(s);
-        if (length == 0)
-            gpur_text_add(t, "\\ufffd");
-        else if (*s == '"' || *s == '\\')
-            gpur_text_add(t, "\\%c", *s);
-        else if (*s < 0x20)
-            gpur_text_add(t, "\\u%04x", *s);
-        else
-            gpur_text_add(t, "%.*s", length, (const char *)s);
+    for (const char *s = value; *s;) {
+        const size_t length = gpur_utf8_length(s, strnlen(s, 4));
+        if (*s == '"' || *s == '\\')
+            gpur_text_add(t, "\\");
+        if (length == 0) /* a control character, or no UTF-8 */
+            gpur_text_add(t, "\\u%04x", *s > 0 && *s < 0x20 ? (unsigned)*s : 0xFFFDu);
+        gpur_text_add_bytes(t, s, length);
         s += length ? length : 1;
     }
     gpur_text_add(t, "\"");
 }
 
-/* Ends the member before, and begins the next one. */
-static void begin_member(gpur_json *j, const char *name)
+gpur_text *gpur_json_member(gpur_json *j, const char *name)
 {
     if (j->depth > 0)
         gpur_text_add(j->out, "%s\n%*s", j->has_members ? "," : "", 2 * j->depth, "");
@@ -169,12 +126,12 @@ static void begin_member(gpur_json *j, const char *name)
         gpur_text_add(j->out, ": ");
     }
     j->has_members = 1;
+    return j->out;
 }
 
 void gpur_json_begin(gpur_json *j, const char *name, char bracket)
 {
-    begin_member(j, name);
-    gpur_text_add(j->out, "%c", bracket);
+    gpur_text_add(gpur_json_member(j, name), "%c", bracket);
     j->depth++;
     j->has_members = 0;
 }
@@ -188,33 +145,15 @@ void gpur_json_end(gpur_json *j, char bracket)
 
 void gpur_json_string(gpur_json *j, const char *name, const char *value)
 {
-    begin_member(j, name);
-    gpur_text_add_string(j->out, value);
+    gpur_text_add_string(gpur_json_member(j, name), value);
 }
 
 void gpur_json_integer(gpur_json *j, const char *name, int64_t value)
 {
-    begin_member(j, name);
-    gpur_text_add(j->out, "%" PRId64, value);
-}
-
-void gpur_json_number(gpur_json *j, const char *name, const char *digits)
-{
-    begin_member(j, name);
-    gpur_text_add(j->out, "%s", digits);
-}
-
-void gpur_json_integers(gpur_json *j, const char *name, const int32_t *values, int count)
-{
-    begin_member(j, name);
-    gpur_text_add(j->out, "[");
-    for (int i = 0; i < count; i++)
-        gpur_text_add(j->out, "%s%" PRId32, i ? ", " : "", values[i]);
-    gpur_text_add(j->out, "]");
+    gpur_text_add(gpur_json_member(j, name), "%" PRId64, value);
 }
 
 void gpur_json_float(gpur_json *j, const char *name, float value)
 {
-    begin_member(j, name);
-    gpur_text_add_float(j->out, value, "null");
+    gpur_text_add_number(gpur_json_member(j, name), (double)value, GPUR_DIGITS_OF_FLOAT, "null");
 }

@@ -17,11 +17,14 @@ void gpur_text_clear(gpur_text *t);
 int gpur_text_is_whole(const gpur_text *t);
 void gpur_text_add(gpur_text *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Adds a number; NaN and infinity become `none`. Exactly: with as many digits as give the same number when they are
- * read, for gpur_text_add_float the same float. Rounded: with six digits, whole numbers with all of theirs. */
-void gpur_text_add_exactly(gpur_text *t, double value, const char *none);
-void gpur_text_add_float(gpur_text *t, float value, const char *none);
-void gpur_text_add_rounded(gpur_text *t, double value, const char *none);
+void gpur_text_add_bytes(gpur_text *t, const char *bytes, size_t count);
+
+/* How a number is written: with as many digits as give the same number when they are read, or the same float; or with
+ * six. Whole numbers have all of theirs. */
+typedef enum gpur_digits { GPUR_DIGITS_OF_DOUBLE, GPUR_DIGITS_OF_FLOAT, GPUR_DIGITS_ROUNDED } gpur_digits;
+
+/* Adds a number; NaN and infinity become `none`. */
+void gpur_text_add_number(gpur_text *t, double value, gpur_digits digits, const char *none);
 
 /* Adds a number for people to read, of four digits or a whole one, in so many places; NaN is "-". */
 void gpur_text_add_short(gpur_text *t, double value, int width);
@@ -38,10 +41,10 @@ typedef struct gpur_json {
     int depth, has_members;
 } gpur_json;
 
+/* Begins a member, whose value is to be added to the text that it returns. */
+gpur_text *gpur_json_member(gpur_json *j, const char *name);
 void gpur_json_begin(gpur_json *j, const char *name, char bracket);
 void gpur_json_end(gpur_json *j, char bracket);
 void gpur_json_string(gpur_json *j, const char *name, const char *value);
 void gpur_json_integer(gpur_json *j, const char *name, int64_t value);
-void gpur_json_number(gpur_json *j, const char *name, const char *digits); /* as they are */
-void gpur_json_integers(gpur_json *j, const char *name, const int32_t *values, int count);
 void gpur_json_float(gpur_json *j, const char *name, float value);

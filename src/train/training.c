@@ -36,6 +36,8 @@ struct gpur_training {
     _Atomic int is_evaluating;          /* 1: at the end */
 };
 
+static const char learner_name[] = "learner.safetensors";
+
 static const gpur_training_config defaults = {.size = sizeof(gpur_training_config)};
 
 gpur_status gpur_training_config_init(gpur_training_config *config, uint64_t size)
@@ -342,32 +344,28 @@ void gpur_training_get(gpur_training *t, gpur_device **device, gpur_replay **rep
 /* The folder. */
 
 /* Going on is advised where it works. */
-static gpur_status refuse_folder(const gpur_training *t, const char *path)
+static gpur_status refuse_folder(const gpur_training *t, const char *name)
 {
-    int has_checkpoint;
-    GPUR_TRY(gpur_train_checkpoint_exists(t->folder, &has_checkpoint));
-    if (!has_checkpoint)
+    if (!gpur_train_checkpoint_exists(t->folder))
         return gpur_options_refuse(&t->options,
-                                   "%s is there already, of a run without a checkpoint to go on from; delete the "
+                                   "%s/%s is there already, of a run without a checkpoint to go on from; delete the "
                                    "folder %s to begin anew in it, or another {out} begins in another one",
-                                   path, t->folder);
+                                   t->folder, name, t->folder);
     return gpur_options_refuse(&t->options,
-                               "%s is there already; {resume=}%s goes on with the run of this folder, another {out} "
+                               "%s/%s is there already; {resume=}%s goes on with the run of this folder, another {out} "
                                "begins one in another folder",
-                               path, t->folder);
+                               t->folder, name, t->folder);
 }
 
 /* What is there is never written over. The options come first, so that a run that is killed at once can be resumed. */
 static gpur_status make_folder(const gpur_training *t)
 {
-    const char *const names[] = {"options.txt", "config.json", "learner.safetensors", gpur_best_name, "checkpoint"};
-    const size_t others = sizeof names / sizeof *names;
-    char path[GPUR_MAX_PATH];
-    for (size_t i = 0; i < others + GPUR_RECORD_FILES; i++) {
-        GPUR_TRY(gpur_path_make(path, "%s/%s", t->folder,
-                                i < others ? names[i] : gpur_record_file_name(NULL, (int)(i - others))));
-        if (gpur_path_exists(path))
-            return refuse_folder(t, path);
+    const char *const names[] = {"options.txt", "config.json", learner_name, gpur_best_name, "checkpoint"};
+    const int others = sizeof names / sizeof *names;
+    for (int i = 0; i < others + GPUR_RECORD_FILES; i++) {
+        const char *const name = i < others ? names[i] : gpur_record_file_name(NULL, i - others);
+        if (gpur_file_exists(t->folder, name))
+            return refuse_folder(t, name);
     }
     GPUR_TRY(gpur_folders_make(t->folder));
     return gpur_options_write(&t->options, &t->settings, t->folder);
@@ -377,15 +375,14 @@ static gpur_status make_folder(const gpur_training *t)
  * has ended without a checkpoint is not begun again, because that would remove its results. */
 static gpur_status resume(gpur_training *t, gpur_position *at, int *has_checkpoint)
 {
-    char learner[GPUR_MAX_PATH], best[GPUR_MAX_PATH];
     int64_t taken;
-    GPUR_TRY(gpur_path_make(learner, "%s/learner.safetensors", t->folder));
     GPUR_TRY(gpur_train_checkpoint_find(t->folder, &t->record, at, has_checkpoint));
-    if (!*has_checkpoint && gpur_path_exists(learner))
-        return gpur_options_refuse(&t->options,
-                                   "%s is there and no checkpoint: the run has ended before its first one; delete the "
-                                   "folder %s to begin anew in it, or another {out} begins in another one",
-                                   learner, t->folder);
+    if (!*has_checkpoint && gpur_file_exists(t->folder, learner_name))
+        return gpur_options_refuse(
+            &t->options,
+            "%s/%s is there and no checkpoint: the run has ended before its first one; delete the "
+            "folder %s to begin anew in it, or another {out} begins in another one",
+            t->folder, learner_name, t->folder);
     GPUR_TRY(gpur_record_find_last_step(&t->record, &taken));
     /* Ape-X may receive more steps than were asked for. */
     taken = gpur_min(gpur_max(taken, at->step), t->options.stored_steps);
@@ -395,10 +392,9 @@ static gpur_status resume(gpur_training *t, gpur_position *at, int *has_checkpoi
                                    "asked for",
                                    t->settings.steps, taken);
     if (!*has_checkpoint)
-        return gpur_best_copy(NULL, t->folder);
+        return gpur_file_remove(t->folder, gpur_best_name);
     GPUR_TRY(gpur_train_checkpoint_load(t->folder, t->handles.run, t->config.refill));
-    GPUR_TRY(gpur_path_make(best, "%s/%s", t->folder, gpur_best_name));
-    GPUR_TRY(gpur_best_read(best, &t->best));
+    GPUR_TRY(gpur_best_read(t->folder, &t->best));
     t->step = t->saved_step = at->step;
     return GPUR_OK;
 }
@@ -660,7 +656,7 @@ gpur_status gpur_training_finish(gpur_training *t)
     GPUR_TRY(gpur_progress_add_summary(&t->progress, &t->summary));
     if (!t->folder[0] || !gpur_can_save_files() || t->step == 0)
         return GPUR_OK;
-    GPUR_TRY(gpur_path_make(path, "%s/learner.safetensors", t->folder));
+    GPUR_TRY(gpur_path_make(path, "%s/%s", t->folder, learner_name));
     return gpur_learner_save(t->handles.learner, path, NULL);
 }
 
