@@ -33,9 +33,28 @@ def rows_to_array(columns: Sequence[str], rows: Sequence[Sequence[Cell]]) -> np.
     return np.array([tuple(row) for row in rows], [(name, dtypes[_type_of(name)]) for name in columns])
 
 
+def folders_among(paths: Sequence[str]) -> list[str]:
+    """Without the files, such as pictures, that a pattern like runs/* names beside the folders of runs."""
+    return [path for path in paths if not os.path.isfile(path)] or list(paths)
+
+
+def file_of(folder: str | os.PathLike[str], name: str) -> Path:
+    """The path of a file that the folder of a run has. FileNotFoundError: it has none."""
+    path = Path(folder, name)
+    if not path.exists():
+        raise FileNotFoundError(f"{os.fspath(folder)} is no folder of a run: it has no {name}")
+    return path
+
+
+def read_config(folder: str | os.PathLike[str]) -> dict[str, Any]:
+    """config.json."""
+    config: dict[str, Any] = json.loads(file_of(folder, "config.json").read_text(encoding="utf-8"))
+    return config
+
+
 def read_array(folder: str | os.PathLike[str], kind: str) -> np.ndarray:
     """The rows of a kind. An empty cell is NaN. ValueError: the file is no table of a run."""
-    path = Path(folder, _TABLES[kind])
+    path = file_of(folder, _TABLES[kind])
     lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
     # The last line may be incomplete, and be the only one.
     header, *rows = [*csv.reader(line for line in lines if line.endswith("\n"))] or [["none"]]
@@ -54,7 +73,7 @@ def read_options(folder: str | os.PathLike[str]) -> tuple[dict[str, str], dict[s
     """The options of the run in this folder as texts, and the settings of its buffer and agent."""
     overrides: dict[str, dict[str, Any]] = {name: {} for name in OVERRIDES}
     found: dict[str, str] = {}
-    for line in Path(folder, FILE).read_text(encoding="utf-8", errors="surrogateescape").splitlines():
+    for line in file_of(folder, FILE).read_text(encoding="utf-8", errors="surrogateescape").splitlines():
         flag, _, text = line.partition(" ")
         if flag in overrides:
             overrides[flag] = json.loads(text)
