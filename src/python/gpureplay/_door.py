@@ -70,9 +70,11 @@ def _reworded(words: Callable[[str], str]) -> Iterator[None]:
     """What is refused inside is said in these words."""
     try:
         yield
-    except (GpureplayError, FileExistsError, TypeError, ValueError) as error:
+    except (GpureplayError, FileExistsError, ImportError, TypeError, ValueError) as error:
         if error.__cause__ is None and len(error.args) == 1 and isinstance(error.args[0], str):
             error.args = (words(error.args[0]),)
+            if isinstance(error, ImportError):
+                error.msg = error.args[0]  # which is its text
         raise
 
 
