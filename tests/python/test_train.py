@@ -425,6 +425,7 @@ def test_options_that_are_refused(options, error, text):
 
 @pytest.mark.parametrize("env, error, text", [
     (3, TypeError, "env is 3; it must be the name of a game"),
+    (lambda: Corridor(), TypeError, "env is .*, a function with the arguments \\(\\); it must be make_env\\(lane\\)"),
     (Corridor, TypeError, "a function that .*; lambda lane: Corridor\\(\\) makes those of a class"),
     ([], ValueError, "env has 0 environments"),
     ("Nothing-v9", ValueError, "no game of the library .*CartPole-v1.*; Gymnasium says: .*Nothing"),
@@ -880,7 +881,9 @@ def test_a_function_a_system_has_its_options_alone(tmp_path):
 def test_the_program_has_the_words_of_the_program_in_c(tmp_path):
     assert "python -m gpureplay.train PRESET --help" in program("--help").stdout == program().stdout
     commands = re.findall(r"^ +python -m gpureplay.train ([a-z]+) ", program("--help").stdout, flags=re.M)
-    assert commands == ["play", "compare", "list"] and "--seeds" not in program("--help").stdout
+    assert {*commands} == {"play", "evaluate", "compare", "list"} and "--seeds" not in program("--help").stdout
+    assert "an id of Gymnasium, or a function: module:make_env\n" in program("a2c", "--help").stdout
+    assert program("list", "--help").stdout.startswith("usage: python -m gpureplay.train list [NAME] [options]\n")
     assert program("list", "CartPole-v1").stdout == program("--list", "--env", "CartPole-v1").stdout
     assert "no-such-run" in program("play", tmp_path / "no-such-run", wanted=2).stderr
     shown = program("apex-dqn-small", "--help").stdout
@@ -889,7 +892,14 @@ def test_the_program_has_the_words_of_the_program_in_c(tmp_path):
     program("fast-dqn-small-vectors", "--env=CartPole-v1", *FLAGS, "--steps", "1.6e2", "--out", out, "--quiet")
     assert "--steps 160\n" in (out / "options.txt").read_text()
     for words, text in ((("--steps",), "--steps has no value; it must have one: N"), (("--quiet=1",), "--quiet has a "),
-                        (("--nonsense", "1"), "--nonsense is not an option"), (("steps", "1", "2"), "1 is not an op"),
+                        (("--nonsense", "1"), "--nonsense is not an option"), (("steps", "1", "2"), "steps is no pres"),
+                        (("a2c", "1", "2"), "1 is not an option; python -m gpureplay.train a2c --help lists them"),
+                        (("--seeds", "1-2"), "--seeds is an option of gpureplay-train alone; here each run is"),
+                        (("--resume", tmp_path), f"{tmp_path} is no folder of a run: it has no options.txt"),
+                        (("--env", "nowhere:make"), "--env is 'nowhere:make', and no module is called 'nowhere'"),
+                        (("--env", "json:make"), "--env is 'json:make', which is no game "),
+                        (("--env", "json:make"), "no plug-in's file, and json has no function 'make'; Gymnasium says"),
+                        (("--env", "json:JSONEncoder"), "--env is 'json:JSONEncoder', which is a class; it must be a "),
                         (("--seed", "1", "--seed", "2"), "--seed is given twice")):
         assert text in program(*words, wanted=2).stderr
     done = subprocess.run([sys.executable, "-m", "gpureplay", "--list"], capture_output=True, text=True, timeout=120,
