@@ -195,7 +195,7 @@ static int print_environments(const arguments *a)
 
 static _Atomic(gpur_training *) running;
 static volatile sig_atomic_t interrupts;
-static int has_checkpoints;
+static int shows_notice;
 
 static void on_signal(int number)
 {
@@ -207,7 +207,7 @@ static void on_signal(int number)
     if (!training)
         return;
     gpur_training_stop(training, 0);
-    if (has_checkpoints)
+    if (shows_notice)
         (void)!write(STDERR_FILENO, notice, sizeof notice - 1);
 }
 
@@ -361,7 +361,7 @@ static int train(const arguments *a, gpur_training *t)
 {
     progress p = {0};
     const char *const period = option_of(a, "checkpoint");
-    has_checkpoints = !period || strtod(period, NULL) > 0.0;
+    shows_notice = !a->quiet && (!period || strtod(period, NULL) > 0.0);
     listen_to_signals(t);
     if (gpur_training_open(t) != GPUR_OK || gpur_training_begin(t) != GPUR_OK)
         return fail_by_library();

@@ -293,7 +293,9 @@ def seeds_are_interrupted_together(folder):
     out, err = process.communicate(timeout=120)
     assert process.returncode == 130, (process.returncode, out, err)
     begun = sorted(path.name for path in folder.glob("long-*"))
-    told = re.findall(r"^seed \d+: interrupted.*; (\S+)$", out, flags=re.M)
+    told = re.findall(r"^seed \d+: interrupted.*; --resume (\S+)$", out, flags=re.M)
+    assert err.count("stopping the runs; once more ends them at once") == 1, err
+    assert "stopping after" not in err, err
     assert sorted(Path(name).name for name in told) == begun and len(begun) < 64, out
     assert (folder / "long-1/learner.safetensors").exists()
 
