@@ -558,7 +558,7 @@ static gpur_status take_steps(gpur_training *t)
 static gpur_status take_all_steps(gpur_training *t)
 {
     int is_last = t->step >= t->settings.steps || atomic_load(&t->is_stopping);
-    if (t->step == 0 && has_checkpoints(t))
+    if (is_last && t->step == 0 && has_checkpoints(t))
         t->saved_step = 0;
     while (!is_last) {
         GPUR_TRY(take_steps(t));
@@ -652,6 +652,7 @@ gpur_status gpur_training_look(gpur_training *t, char *line, int64_t bytes)
 gpur_status gpur_training_finish(gpur_training *t)
 {
     char path[GPUR_MAX_PATH];
+    GPUR_TRY(find_step(t)); /* the run may have been stopped at once */
     GPUR_TRY(gpur_progress_look(&t->progress, 1));
     GPUR_TRY(gpur_progress_add_summary(&t->progress, &t->summary));
     if (!t->folder[0] || !gpur_can_save_files() || t->step == 0)

@@ -237,6 +237,15 @@ def an_interrupted_run_ends_with_what_there_is(folder):
     assert "after the next checkpoint" not in shown, shown
 
 
+def an_interrupted_run_without_checkpoints_keeps_its_learner(folder):
+    process = start(*pole(out=folder, steps=10**9, checkpoint=0))
+    wait_for(folder / "best.safetensors")
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 130 and "there is no checkpoint to go on from" in out, (process.returncode, out, err)
+    assert b"trunk.0.weight" in (folder / "learner.safetensors").read_bytes()
+
+
 def a_burst_is_an_option(folder):
     """It takes the place of concurrent training. One is not the other's training."""
     for name, options in (("burst", {"burst": 1}), ("each", {"concurrent": 0})):
@@ -598,6 +607,7 @@ def main():
         a_run_can_be_made_longer(folder / "longer", whole)
         a_run_keeps_its_arithmetic(folder / "arithmetic")
         an_interrupted_run_ends_with_what_there_is(folder / "interrupted")
+        an_interrupted_run_without_checkpoints_keeps_its_learner(folder / "interrupted without")
         a_run_without_a_checkpoint_cannot_be_resumed(folder)
         without_exploration_steps_epsilon_has_its_last_value(folder / "greedy")
         the_network_to_act_by_and_whole_episodes_are_options(folder)
@@ -615,7 +625,7 @@ def main():
         bad_options_are_refused_before_anything_is_made(folder / "refused", whole)
         a_learner_that_has_diverged_is_told_with_what_the_program_can_change(folder / "diverged")
         a_full_disk_ends_the_run(folder / "full")
-    print(f"test_train {DEVICE}: 21 tests")
+    print(f"test_train {DEVICE}: 24 tests")
 
 
 if __name__ == "__main__":
