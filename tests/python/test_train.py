@@ -693,7 +693,7 @@ WORDS = [
 def test_messages_are_in_the_words_of_the_door(text, preset, keywords, options):
     for door, wanted in ((contextlib.nullcontext, keywords), (_door.program_words, options)):
         with door(), pytest.raises(gpureplay.InvalidArgument) as error:
-            with _door.own_words(lambda: _options.system_of(preset)):
+            with _door.own_words(_options.system_of(preset)):
                 raise gpureplay.InvalidArgument(text)
         if wanted:
             assert str(error.value) == wanted

@@ -83,10 +83,7 @@ def buffer_words(system: int) -> contextlib.AbstractContextManager[None]:
     return _reworded(lambda text: _of_settings(text, system, "buffer"))
 
 
-def own_words(system: Callable[[], int]) -> contextlib.AbstractContextManager[None]:
+def own_words(system: int) -> contextlib.AbstractContextManager[None]:
     """What is refused inside is said in the words of the door. system: what trains."""
-    def words(text: str) -> str:
-        of_settings = _of_settings(text, system())
-        return _as_options(of_settings) if is_program() else of_settings
-
-    return _reworded(words)
+    return _reworded(lambda text: _as_options(_of_settings(text, system)) if is_program() else
+                     _of_settings(text, system))

@@ -7,12 +7,13 @@ from __future__ import annotations
 import csv
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Union
 
 import numpy as np
 
+from ._library import InvalidArgument
 from ._options import keyword_of
 
 Cell = Union[int, float, str]
@@ -27,7 +28,7 @@ def _type_of(column: str) -> type:
     return str if column == "event" else int if column in _WHOLE else float
 
 
-def rows_to_array(columns: Sequence[str], rows: Sequence[Sequence[Cell]]) -> np.ndarray:
+def rows_to_array(columns: Sequence[str], *rows: Sequence[Cell]) -> np.ndarray:
     """(count,) with the columns as fields: array["step"]."""
     dtypes = {int: np.int64, str: "U7", float: np.float64}
     return np.array([tuple(row) for row in rows], [(name, dtypes[_type_of(name)]) for name in columns])
@@ -61,7 +62,7 @@ def read_array(folder: str | os.PathLike[str], kind: str) -> np.ndarray:
     if "step" not in header:
         raise ValueError(f"{path} has the columns {', '.join(header)}; it must have the column step")
     types = list(map(_type_of, header))
-    return rows_to_array(header, [[make(cell or "nan") for make, cell in zip(types, row)] for row in rows])
+    return rows_to_array(header, *([make(cell or "nan") for make, cell in zip(types, row)] for row in rows))
 
 
 def is_apex(folder: str | os.PathLike[str]) -> bool:
@@ -80,3 +81,11 @@ def read_options(folder: str | os.PathLike[str]) -> tuple[dict[str, str], dict[s
         else:
             found[keyword_of(flag.removeprefix("--").replace("-", "_"))] = text
     return found, overrides
+
+
+def refuse_two_folders(given: Mapping[str, Any]) -> None:
+    """InvalidArgument: these arguments of a training are a new run's and a resumed one's."""
+    out, resume = given.get("out"), given.get("resume")
+    if out is not None and resume is not None:
+        raise InvalidArgument(f"out is {os.fspath(out)!r} and resume is {os.fspath(resume)!r}; a run that is resumed "
+                              "stays in its folder, so only one of the two may be given")
