@@ -346,15 +346,16 @@ void gpur_training_get(gpur_training *t, gpur_device **device, gpur_replay **rep
 /* Going on is advised where it works. */
 static gpur_status refuse_folder(const gpur_training *t, const char *name)
 {
+    const char *const quote = t->options.style == GPUR_STYLE_KEYWORDS ? "'" : "";
     if (!gpur_train_checkpoint_exists(t->folder))
         return gpur_options_refuse(&t->options,
                                    "%s/%s is there already, of a run without a checkpoint to go on from; delete the "
                                    "folder %s to begin anew in it, or another {out} begins in another one",
                                    t->folder, name, t->folder);
     return gpur_options_refuse(&t->options,
-                               "%s/%s is there already; {resume=}%s goes on with the run of this folder, another {out} "
-                               "begins one in another folder",
-                               t->folder, name, t->folder);
+                               "%s/%s is there already; {resume=}%s%s%s goes on with the run of this folder, another "
+                               "{out} begins one in another folder",
+                               t->folder, name, quote, t->folder, quote);
 }
 
 /* What is there is never written over. The options come first, so that a run that is killed at once can be resumed. */

@@ -384,7 +384,7 @@ def test_ctrl_c_saves_what_there_is_and_the_run_goes_on(tmp_path):
                 gpureplay.train(lambda lane: Random(), resume=tmp_path, agent=settings)
     with pytest.raises(gpureplay.InvalidArgument, match=r"steps is 1; the run has taken \d+ steps, and no fewer"):
         gpureplay.train(lambda lane: Random(), resume=tmp_path, steps=1, progress=False)
-    with pytest.raises(FileExistsError, match="options.txt is there already; resume=.* goes on .*another out"):
+    with pytest.raises(FileExistsError, match=f"options.txt is there already; resume='{tmp_path}' goes on .*other out"):
         gpureplay.train(lambda lane: Random(), **options)
 
 
@@ -406,6 +406,7 @@ def test_ctrl_c_saves_what_there_is_and_the_run_goes_on(tmp_path):
     ({"env_options": "a=1"}, TypeError, "options go with a name"),
     ({"eval_env": 1}, TypeError, "only a list of environments and a vector environment need an eval_env"),
     ({"agent": {"trunks": 1}}, TypeError, "'trunks' is no setting; they are trunk"),
+    ({"buffer": {"cap": 1}}, TypeError, "buffer has 'cap', which is no setting of it; they are .*, n_step"),
     ({"device": gpureplay.Device("cpu")}, gpureplay.InvalidArgument, "threads is 1 and device is an open Device"),
     ({"device": gpureplay.Device("cpu"), "threads": None, "deterministic": True}, gpureplay.InvalidArgument,
      r"deterministic is True and device is an open Device, which is not; .*Device\(\.\.\., deterministic=True\)"),

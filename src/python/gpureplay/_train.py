@@ -24,7 +24,7 @@ from . import _c_api
 from ._actor_critic import ActorCritic
 from ._apex import Apex, processes_of, refuse_other_envs as refuse_envs_of_apex, set_command
 from ._buffer import ReplayBuffer
-from ._config import RunConfigs, Settings, keywords_of_buffer, keywords_of_learner, leaves_doubt
+from ._config import BUFFER_SETTINGS, RunConfigs, Settings, keywords_of_buffer, keywords_of_learner, leaves_doubt
 from ._ddpg import DDPG
 from ._device import Device, TorchDevice, caller_depth
 from ._door import buffer_words, is_program, own_words
@@ -241,6 +241,9 @@ class Training:
                                 f"train(..., check_nan={settings['check_nan']!r})")
             of_apex = _OF_APEX_BUFFER if name == "buffer" and self._run_class is Apex else {}
             for setting, value in settings.items():
+                if name == "buffer" and setting not in ("capacity", *BUFFER_SETTINGS):
+                    raise TypeError(f"buffer has {setting!r}, which is no setting of it; they are capacity, "
+                                    f"{', '.join(BUFFER_SETTINGS)}")
                 self._refuse_beside({**_KEYWORDS[name], **of_apex}.get(setting, setting),
                                     f"{name}={{\"{setting}\": {value!r}}}")
         for network, settings in self._networks().items():
