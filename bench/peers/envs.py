@@ -15,9 +15,10 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import itertools
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import common
@@ -42,27 +43,29 @@ def is_minatar(game: str) -> bool:
     return game.startswith("MinAtar/")
 
 
-def stepping(envs: Any) -> Step:
-    """A vector environment of Gymnasium's kind."""
-    envs.reset(seed=1)
-    envs.action_space.seed(1)
-    actions = [envs.action_space.sample() for _ in range(ACTIONS)]
-    count = 0
+def stepping(envs: Any, actions: Sequence[Any]) -> Step:
+    """One step a call."""
+    following = itertools.cycle(actions)
 
     def step() -> int:
-        nonlocal count
-        envs.step(actions[count % ACTIONS])
-        count += 1
+        envs.step(next(following))
         return 1
 
     return step
+
+
+def of_gymnasium(envs: Any) -> Step:
+    """A vector environment of Gymnasium's kind."""
+    envs.reset(seed=1)
+    envs.action_space.seed(1)
+    return stepping(envs, [envs.action_space.sample() for _ in range(ACTIONS)])
 
 
 def ours(game: str, num_envs: int, threads: int) -> Step:
     import gpureplay
 
     options = "minimal_actions=1" if is_minatar(game) else ""
-    return stepping(gpureplay.make_vec(game, num_envs, env_options=options, autoreset="same_step"))
+    return of_gymnasium(gpureplay.make_vec(game, num_envs, env_options=options, autoreset="same_step"))
 
 
 def gymnasium_(game: str, num_envs: int, threads: int) -> Step:
@@ -71,7 +74,7 @@ def gymnasium_(game: str, num_envs: int, threads: int) -> Step:
     name = f"{game}-v1" if is_minatar(game) else GAMES[game]
     if is_minatar(game) and name not in gymnasium.registry:
         importlib.import_module("minatar.gym").register_envs()
-    return stepping(gymnasium.make_vec(name, num_envs=num_envs))
+    return of_gymnasium(gymnasium.make_vec(name, num_envs=num_envs))
 
 
 def envpool_(game: str, num_envs: int, threads: int) -> Step:
@@ -84,17 +87,9 @@ def envpool_(game: str, num_envs: int, threads: int) -> Step:
     draw = np.random.default_rng(1)
     space = envs.action_space
     shape = (ACTIONS, num_envs, *space.shape)
-    actions = draw.uniform(space.low, space.high, shape).astype(space.dtype) if hasattr(space, "low") else \
-        draw.integers(space.n, size=shape).astype(space.dtype)
-    count = 0
-
-    def step() -> int:
-        nonlocal count
-        envs.step(actions[count % ACTIONS])
-        count += 1
-        return 1
-
-    return step
+    actions = draw.uniform(space.low, space.high, shape) if hasattr(space, "low") else \
+        draw.integers(space.n, size=shape)
+    return stepping(envs, list(actions.astype(space.dtype)))
 
 
 def scanning(jax: Any, take: Callable[[Any, Any, Any], Any], state: Any, actions: Any) -> Step:

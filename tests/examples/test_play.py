@@ -105,39 +105,10 @@ def a_file_needs_its_game(folder, whole):
     assert same == run("evaluate", whole, "--episodes", 9).stdout  # CartPole's preset explores with 0.05, too
 
 
-FRAMES = """
-#include <gpureplay/env.h>
-#include <stdlib.h>
-static const char *show(int *steps, unsigned char *obs)
-{
-    for (int i = 0; i < 144; i++)
-        obs[i] = (unsigned char)(i * 37 + *steps * 101 + *steps * i);
-    return NULL;
-}
-static const char *init(const char *options, uint64_t seed, gpur_env_info *info, void **env)
-{
-    info->obs = (gpur_space){.dtype = GPUR_UINT8, .shape = {12, 12}, .high = 255};
-    info->action = (gpur_space){.dtype = GPUR_INT32, .num_actions = 3, .high = 2};
-    info->max_steps = *options ? 10 : 20;
-    return (*env = calloc(1, sizeof(int))) ? NULL : "no memory";
-}
-static const char *reset(void *env, void *obs) { return *(int *)env = 0, show(env, obs); }
-static const char *step(void *env, const void *action, void *obs, gpur_env_result *result)
-{
-    result->reward = *(const int32_t *)action;
-    return ++*(int *)env, show(env, obs);
-}
-static const gpur_env_type type = {.size = sizeof type, .name = "Frames", .init = init, .reset = reset, .step = step,
-                                   .close = free};
-const gpur_env_type *gpur_env_plugin(const char *name) { return &type; }
-"""
-
-
 def runs_of_every_kind_are_evaluated(folder):
     """Of a plug-in, also after it was moved, with a stack of frames, of one that steps many at once, with
     probabilities, and with action vectors."""
-    (folder / "frames.c").write_text(FRAMES)
-    compile_plugin(folder / "frames.c", folder / "frames.so")
+    compile_plugin(ROOT / "tests/env/frames.c", folder / "frames.so")
     compile_plugin(ROOT / "tests/env/corridors.c", folder / "many.so")
     few = ["--device", DEVICE, "--threads", 1, "--eval-episodes", 1]
     for name, options in (

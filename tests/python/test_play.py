@@ -10,6 +10,7 @@ import os
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import gpureplay
 import gymnasium
@@ -22,37 +23,7 @@ pytestmark = needs_files
 TRAIN = os.environ.get("GPUREPLAY_TRAIN", "")
 in_c = pytest.mark.skipif(not TRAIN, reason="GPUREPLAY_TRAIN does not name gpureplay-train")
 
-# Frames in which nothing is random, so that equal actions give equal games. The return has the actions: each is a digit
-# of it, in base 2, as far as float32 holds them.
-FRAMES = """
-#include <gpureplay/env.h>
-#include <stdlib.h>
-static const char *show(int *steps, unsigned char *obs)
-{
-    for (int i = 0; i < 144; i++)
-        obs[i] = (unsigned char)(i * 37 + *steps * 101 + *steps * i);
-    return NULL;
-}
-static const char *init(const char *options, uint64_t seed, gpur_env_info *info, void **env)
-{
-    info->obs = (gpur_space){.dtype = GPUR_UINT8, .shape = {12, 12}, .high = 255};
-    info->action = (gpur_space){.dtype = GPUR_INT32, .num_actions = 2, .high = 1};
-    info->max_steps = 40;
-    return (*env = calloc(1, sizeof(int))) ? NULL : "no memory";
-}
-static const char *reset(void *env, void *obs) { return *(int *)env = 0, show(env, obs); }
-static const char *step(void *env, const void *action, void *obs, gpur_env_result *result)
-{
-    const int at = ++*(int *)env;
-    result->reward = *(const int32_t *)action ? (float)(1 << at % 20) : 0;
-    result->terminated = at == 20;
-    result->continues = at == 20 && *(const int32_t *)action;
-    return show(env, obs);
-}
-static const gpur_env_type type = {.size = sizeof type, .name = "Frames", .init = init, .reset = reset, .step = step,
-                                   .close = free};
-const gpur_env_type *gpur_env_plugin(const char *name) { return &type; }
-"""
+FRAMES = (Path(__file__).resolve().parents[1] / "env/frames.c").read_text(encoding="utf-8")
 FEW = ["--device", "cpu", "--threads", "1", "--prepopulation", "200", "--steps", "400", "--target-period", "200",
        "--eval-period", "200", "--eval-episodes", "2", "--checkpoint", "0", "--quiet"]
 
@@ -80,7 +51,8 @@ def module(name, *arguments, wanted=0):
 def frames(tmp_path_factory):
     """A run in frames, which are stacked."""
     folder = tmp_path_factory.mktemp("frames")
-    return train(folder / "run", "--env", compile_plugin(folder, FRAMES), "--preset", "fast-dqn-small")
+    return train(folder / "run", "--env", compile_plugin(folder, FRAMES), "--env-options", "lives", "--preset",
+                 "fast-dqn-small")
 
 
 @pytest.fixture(scope="module")
