@@ -104,7 +104,8 @@ static int take(arguments *a, char **words)
                                : is_own                   ? "FOLDER"
                                                           : gpur_training_option_value(name);
     if (!wanted) {
-        fail(text_of("%s is not an option; --help lists them%s", words[0], ""));
+        fail(text_of("%s is not an option; gpureplay-train %s --help lists them", words[0],
+                     a->first ? a->first : "PRESET"));
         return 0;
     }
     if (!has_value && given.has_equals) {
@@ -124,6 +125,14 @@ static int take(arguments *a, char **words)
     return has_value && !given.has_equals ? 2 : 1;
 }
 
+static int is_preset(const char *name)
+{
+    int32_t i = 0;
+    while (gpur_preset_name(i, NULL) && strcmp(gpur_preset_name(i, NULL), name) != 0)
+        i++;
+    return gpur_preset_name(i, NULL) != NULL;
+}
+
 static int read_words(arguments *a, int argc, char **argv)
 {
     int i = 1;
@@ -134,6 +143,8 @@ static int read_words(arguments *a, int argc, char **argv)
         if (i < argc && argv[i][0] != '-')
             a->options[a->count++] = text_of("%s%s", "env=", argv[i++]);
     }
+    if (a->first && !a->list && strcmp(a->first, "compare") != 0 && !is_preset(a->first))
+        return fail(text_of("%s is no preset and no command; --help lists them%s", a->first, ""));
     while (i < argc) {
         const int taken = take(a, argv + i);
         if (taken == 0)
@@ -184,6 +195,7 @@ static int print_environments(const arguments *a)
 
 static _Atomic(gpur_training *) running;
 static volatile sig_atomic_t interrupts;
+static int shows_notice;
 
 static void on_signal(int number)
 {
@@ -195,7 +207,8 @@ static void on_signal(int number)
     if (!training)
         return;
     gpur_training_stop(training, 0);
-    (void)!write(STDERR_FILENO, notice, sizeof notice - 1);
+    if (shows_notice)
+        (void)!write(STDERR_FILENO, notice, sizeof notice - 1);
 }
 
 /* A reader of the output may end first, as head does: the signal of that is ignored by a function, since actors'
@@ -347,6 +360,8 @@ static void print_end(const arguments *a, gpur_training *t, gpur_status status)
 static int train(const arguments *a, gpur_training *t)
 {
     progress p = {0};
+    const char *const period = option_of(a, "checkpoint");
+    shows_notice = !a->quiet && (!period || strtod(period, NULL) > 0.0);
     listen_to_signals(t);
     if (gpur_training_open(t) != GPUR_OK || gpur_training_begin(t) != GPUR_OK)
         return fail_by_library();
@@ -418,6 +433,8 @@ int main(int argc, char **argv)
     static arguments a;
     const char *const first = argc > 1 ? argv[1] : "";
     open_missing_streams();
+    for (int i = 1; i < argc; i++)
+        argv[i] = strcmp(argv[i], "-h") == 0 ? "--help" : argv[i];
     if (strcmp(first, "play") == 0 || strcmp(first, "evaluate") == 0) {
         listen_to_signals(NULL);
         return play(first, argv + 2);

@@ -99,7 +99,7 @@ static int take(play_words *p, char **words, int *taken)
         p->help |= strcmp(w.name, "help") == 0;
         return 0;
     }
-    return fail(text_of("%s is not an option of %s; --help lists them", words[0], p->command));
+    return fail(text_of("%s is not an option of %s, whose --help lists them", words[0], p->command));
 }
 
 static int read_words(play_words *p, char **words)

@@ -29,8 +29,13 @@ static int32_t run_count;
 
 static volatile sig_atomic_t stops;
 
+static int shows_notice;
+
 static void forward(int number)
 {
+    static const char notice[] = "\nstopping the runs; once more ends them at once\n";
+    if (!stops && shows_notice)
+        (void)!write(STDERR_FILENO, notice, sizeof notice - 1);
     stops = 1;
     for (int32_t i = 0; i < run_count; i++)
         if (runs[i].process > 0)
@@ -166,7 +171,8 @@ static void show_end(const seed_run *r, int status)
     printf("seed %" PRId64 ": %s", r->seed, how);
     if (status != FAILED && find_last_evaluation(r->folder, &mean_return, &step))
         printf(", mean return %.7g of the evaluation after %" PRId64 " steps", mean_return, step);
-    printf("; %s\n", r->folder);
+    const int goes_on = status == INTERRUPTED && access(text_of("%s/checkpoint%s", r->folder, ""), F_OK) == 0;
+    printf("; %s%s\n", goes_on ? "--resume " : "", r->folder);
     fflush(stdout);
 }
 
@@ -218,6 +224,7 @@ int train_seeds(const char *seeds, const char **options, int32_t count, const ch
     if (!is_quiet)
         printf("%d runs, at most %d at a time, with --threads %d\n", (int)run_count, (int)at_once, (int)threads);
     fflush(stdout);
+    shows_notice = !is_quiet;
     forward_signals();
     return run_all(options, count, at_once, is_quiet);
 }

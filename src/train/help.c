@@ -69,11 +69,13 @@ static void add_words(gpur_text *text, const char *words, size_t indent)
     gpur_text_add(text, "\n");
 }
 
-/* Two columns, the second of which is wrapped. */
+/* Two columns, the second of which is wrapped. It begins in the next line where the first has no room. */
 static void add_entry(gpur_text *text, const char *name, const char *meaning)
 {
     enum { INDENT = 34 };
     gpur_text_add(text, "  %-*s", INDENT - 3, name);
+    if (strlen(name) > INDENT - 3)
+        gpur_text_add(text, "\n%*s", INDENT - 1, "");
     add_words(text, meaning, INDENT);
 }
 
@@ -83,20 +85,37 @@ static int must_be_given(const char *name)
     return strcmp(name, "env") == 0 || strcmp(name, "env_options") == 0 || strcmp(name, "lambda") == 0;
 }
 
+/* An option of the cache of returns, which only some presets have. */
+static int is_of_returns(const gpur_option *option)
+{
+    const size_t returns = offsetof(gpur_train_settings, dqn.returns);
+    return option->at == offsetof(gpur_train_settings, cache_size) ||
+           (option->at >= returns && option->at < returns + sizeof(gpur_returns_config));
+}
+
+/* Before the meaning of one whose value is shown are the words that it may be, or the letter that others call it. */
 static void add_option(gpur_text *text, const gpur_option *option, const gpur_train_settings *s)
 {
-    gpur_text name = {0};
+    gpur_text name = {0}, meaning = {0};
     gpur_text_add(&name, "--");
     for (const char *c = option->name; *c; c++)
         gpur_text_add(&name, "%c", *c == '_' ? '-' : *c);
     gpur_text_add(&name, " ");
-    if (gpur_option_applies(option, s) && !must_be_given(option->name))
+    const int has_value = gpur_option_applies(option, s) && !must_be_given(option->name);
+    if (has_value)
         gpur_option_add_value(option, s, &name);
     else
         gpur_text_add(&name, "%s", option->value);
-    if (gpur_text_is_whole(&name))
-        add_entry(text, name.memory, option->meaning);
+    const int is_letter = option->value[1] == '\0' && !strchr("NX", option->value[0]);
+    for (const char *c = has_value && (option->words || is_letter) ? option->value : ""; *c; c++) {
+        const char one[] = {*c, '\0'};
+        gpur_text_add(&meaning, "%s%s", *c == '|' ? ", " : one, c[1] ? "" : ": ");
+    }
+    gpur_text_add(&meaning, "%s", option->meaning);
+    if (gpur_text_is_whole(&name) && gpur_text_is_whole(&meaning))
+        add_entry(text, name.memory, meaning.memory);
     gpur_text_free(&name);
+    gpur_text_free(&meaning);
 }
 
 static gpur_status find_defaults(const char *preset, const char *env, const char *env_options, gpur_options *o,
@@ -119,6 +138,9 @@ static gpur_status find_defaults(const char *preset, const char *env, const char
     return status == GPUR_INVALID_ARGUMENT && strstr(gpur_last_error(), "--lambda is missing") ? GPUR_OK : status;
 }
 
+static const char seeds_meaning[] =
+    "runs with the seeds A to B, side by side as cores allow, each in the folder of its seed";
+
 static gpur_status add_preset(gpur_text *text, const char *preset, const char *env, const char *env_options)
 {
     static gpur_train_settings none;
@@ -132,10 +154,17 @@ static gpur_status add_preset(gpur_text *text, const char *preset, const char *e
                       "preset. Numbers may be written as 1e6.\n\n",
                       preset);
         for (int32_t i = 0; (option = gpur_option_at(options.system, i)); i++)
-            if (strcmp(option->name, "preset") != 0)
+            if (strcmp(option->name, "preset") != 0 && (settings.dqn.returns.cache_size > 0 || !is_of_returns(option)))
                 add_option(text, option, &settings);
         add_entry(text, "--out FOLDER", "where the files go (runs/ENV-SEED)");
+        add_entry(text, "--seeds A-B", seeds_meaning);
         add_entry(text, "--resume FOLDER", "go on with the run of this folder, with its options");
+        if ((GPUR_IN_APEX & 1 << options.system) != 0) {
+            add_entry(text, "--refill", "with --resume: the replay stays empty, and actors fill it again");
+            add_entry(text, "--work I",
+                      "be remote actor I, from 0 on, of a learner with the same --env, --preset and --folder, until "
+                      "Ctrl-C; --actors then says how many remote actors there are in all");
+        }
         add_entry(text, "--quiet", "show no progress");
     }
     gpur_options_free(&options);
@@ -152,7 +181,8 @@ typedef struct command {
 static const command commands[] = {
     {"play",
      "RUN",
-     "Plays games one after another by the weights of a run, or of a learner's file, and shows their returns.",
+     "Plays games one after another by the weights of a run, or of a learner's file, and shows their returns. "
+     "python -m gpureplay.play RUN --video FOLDER, of the Python package, films them.",
      1,
      {{"--episodes N", "games; 5"}, {"--text", "draw what the game shows: small images as letters, else its numbers"}}},
     {"evaluate",
@@ -216,7 +246,7 @@ static void add_all(gpur_text *text)
                   "       gpureplay-train --resume FOLDER                  goes on with a run\n"
                   "       gpureplay-train play RUN [options]               plays games by its weights\n"
                   "       gpureplay-train evaluate RUN [options]           the mean return of its weights\n"
-                  "       gpureplay-train compare RUN...                   how to compare runs\n"
+                  "       gpureplay-train compare RUN...                   compares runs, by the Python package\n"
                   "       gpureplay-train list [NAME]                      the games, or one, and their options\n"
                   "       gpureplay-train COMMAND --help                   the options of such a command\n"
                   "       gpureplay-train PRESET --work I --folder FOLDER  is remote actor I of Ape-X\n\nPresets\n");
@@ -243,7 +273,7 @@ static void add_all(gpur_text *text)
         {"--eval-episodes N", "episodes of an evaluation"},
         {"--checkpoint N", "steps between checkpoints; 0: none"},
         {"--out FOLDER", "where the files go (runs/ENV-SEED)"},
-        {"--seeds A-B", "runs with the seeds A to B, side by side as cores allow, each in the folder of its seed"},
+        {"--seeds A-B", seeds_meaning},
         {"--quiet", "show no progress"},
     };
     for (size_t i = 0; i < sizeof entries / sizeof *entries; i++)

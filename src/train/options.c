@@ -98,8 +98,10 @@ static const gpur_option table[] = {
     ROW("math", "fp32|tf32|bf16|auto", DQN, WORD, dqn.math, MATH_MEANING, .words = maths),
     ROW("math", "fp32|tf32|bf16|auto", APEX_DPG, WORD, dpg.math, MATH_MEANING, .words = maths),
     ROW("math", "fp32|tf32|bf16|auto", ACTOR_CRITIC, WORD, actor_critic.math, MATH_MEANING, .words = maths),
-    ROW("deterministic", "0|1", FAST_DQN | ACTOR_CRITIC, SWITCH, deterministic,
-        "1: the same results each time on a GPU, too, by slower kernels; of actor-critics with a2c alone"),
+    ROW("deterministic", "0|1", FAST_DQN, SWITCH, deterministic,
+        "1: the same results each time on a GPU, too, by slower kernels"),
+    ROW("deterministic", "0|1", ACTOR_CRITIC, SWITCH, deterministic,
+        "1: slower kernels on a GPU, which give equal results for equal inputs"),
     ROW("seed", "N", ALL, INT64, seed, "of everything random", .low = 0, .high = INT64_MAX),
     ROW("steps", "N", FAST_DQN, INT64, steps, "environment steps to take after the random ones", .low = 1,
         .high = MOST),
@@ -122,7 +124,7 @@ static const gpur_option table[] = {
     ROW("whole_episodes", "0|1", FAST_DQN, SWITCH, fast_dqn.whole_episodes,
         "1: only the steps of finished episodes go to the replay"),
     ROW("target_period", "C", FAST_DQN, INT64, fast_dqn.target_period,
-        "steps between copies to the target network, or refreshes of the cache of returns", .low = 1, .high = MOST),
+        "steps between copies to the target network, or refreshes of a cache of returns", .low = 1, .high = MOST),
     ROW("target_period", "N", APEX_DQN, INT64, dqn.target_period, "train steps between copies to the target network",
         .low = 1, .high = MOST),
     ROW("target_period", "N", APEX_DPG, INT64, dpg.target_period, "train steps between copies to the target networks",
@@ -152,7 +154,7 @@ static const gpur_option table[] = {
     ROW("optimizer", "adam|adam_tf|rmsprop_tf|rmsprop_keras2|rmsprop_torch|rmsprop_deepmind", DQN, WORD,
         dqn.optimizer.kind, "its formula; the other constants of the optimizer stay the preset's", .words = optimizers),
     ROW("exploration_steps", "N", FAST_DQN, INT64, exploration_steps,
-        "in which epsilon falls to its last value; 0: it has that from step 1 on", .low = 0, .high = MOST),
+        "steps in which epsilon falls to its last value; 0: it has that from step 1 on", .low = 0, .high = MOST),
     ROW("estimator", "peng|watkins|n-step|peng-median|watkins-median|peng-error-bound|watkins-error-bound", FAST_DQN,
         WORD, dqn.returns.estimator, "of the returns of several steps", .words = estimators, .applies = has_returns),
     ROW("lambda", "X", FAST_DQN, FLOAT, dqn.returns.lambda,
@@ -187,14 +189,13 @@ static const gpur_option table[] = {
         .high = MOST),
     ROW("actors", "N", APEX, INT32, apex.actors,
         "how many actors this program starts, each with an environment and an epsilon of its own. With a folder it may "
-        "be "
-        "0. With --work: how many remote actors there are in all",
+        "be 0",
         .low = 0, .high = GPUR_APEX_MAX_ACTORS),
     ROW("processes", "0|1", APEX, SWITCH, processes, "1: each actor is a process; 0: a thread"),
     ROW("samples_per_insert", "X", APEX, DOUBLE, apex.samples_per_insert,
         "transitions learned for each one received: the side that is ahead waits; 0: nobody waits"),
     ROW("initial_priorities", "td|max", APEX, WORD, apex.initial_priorities,
-        "of new transitions: the actors' TD errors, or the largest priority", .words = priorities),
+        "priorities of new transitions: the actors' TD errors, or the largest one", .words = priorities),
     ROW("prioritized", "0|1", APEX, SWITCH, prioritized, "0: the learner draws uniformly"),
     ROW("replicate", "K", APEX, INT32, apex.replicate,
         "how often each transition is stored, as if there were K times as many actors", .low = 1, .high = 64),
@@ -230,7 +231,8 @@ static const gpur_option table[] = {
         "changes the numbers of agents, predictors and trainers at random, and keeps what trains on more rollouts a "
         "second: one of the three at a time, or as the authors' code all",
         .words = tuners),
-    ROW("tuner_period", "X", GA3C, DOUBLE, ga3c.tuner_period, "seconds of a measurement of it"),
+    ROW("tuner_period", "X", GA3C, DOUBLE, ga3c.tuner_period,
+        "seconds of a measurement of the tuner; 0: 60, of code 20"),
     ROW("entropy", "X", ACTOR_CRITIC, FLOAT, actor_critic.entropy.first, "weight of the entropy in the loss"),
 };
 enum { ROWS = sizeof table / sizeof *table };
@@ -387,10 +389,12 @@ static int read_integer(const char *text, int64_t *number)
 static gpur_status put_integer(const gpur_options *o, const gpur_option *option, const char *value, int64_t low,
                                int64_t high, int64_t *number)
 {
-    if (!read_integer(value, number) || *number < low || *number > high)
-        return gpur_options_refuse(o, "{%s} is \"%s\"; it must be a whole number of %" PRId64 " to %" PRId64,
-                                   option->name, value, low, high);
-    return GPUR_OK;
+    if (read_integer(value, number) && *number >= low && *number <= high)
+        return GPUR_OK;
+    if (option->kind == GPUR_OPTION_SWITCH)
+        return gpur_options_refuse(o, "{%s} is \"%s\"; it must be 0 or 1", option->name, value);
+    return gpur_options_refuse(o, "{%s} is \"%s\"; it must be a whole number of %" PRId64 " to %" PRId64, option->name,
+                               value, low, high);
 }
 
 static gpur_status put_number(const gpur_options *o, const gpur_option *option, const char *value, double *number)
@@ -714,6 +718,8 @@ gpur_status gpur_options_resume(gpur_options *o, const char *folder)
 {
     gpur_text lines = {0};
     o->folder = folder;
+    if (!gpur_file_exists(folder, file_name))
+        return gpur_fail(GPUR_FILE_ERROR, "%s is no folder of a run: it has no %s", folder, file_name);
     gpur_status status = gpur_text_file_read(folder, file_name, &lines);
     if (status == GPUR_OK)
         status = take_lines(o, lines.memory);

@@ -18,6 +18,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* Environments have the seeds and random numbers of streams that no run has. */
 enum { FIRST_STREAM = 1 << 20, MAX_ENVS = 1024, DEFAULT_ENVS = 8 };
@@ -67,6 +68,9 @@ static gpur_status find_game_of_file(player *p)
     gpur_train_settings *const s = &p->settings;
     GPUR_TRY(gpur_run_config_init(&s->all, sizeof s->all));
     GPUR_TRY(gpur_options_begin(&p->options, s));
+    if (!s->env_name && access(p->config.path, F_OK) != 0)
+        return gpur_fail(GPUR_FILE_ERROR, "there is no %s; it must be the folder of a run, or a learner's file",
+                         p->config.path);
     if (!s->env_name)
         return gpur_options_refuse(&p->options,
                                    "{env} is missing and %s is not the folder of a run; a file needs the "
@@ -81,7 +85,7 @@ static gpur_status find_game_of_file(player *p)
 
 static gpur_status find_game(player *p)
 {
-    p->is_run = gpur_file_exists(p->config.path, "options.txt");
+    p->is_run = gpur_file_exists(p->config.path, "."); /* a folder */
     if (p->is_run)
         GPUR_TRY(gpur_options_resume(&p->options, p->config.path));
     GPUR_TRY(gpur_options_override(&p->options, "device", "auto"));

@@ -346,15 +346,16 @@ void gpur_training_get(gpur_training *t, gpur_device **device, gpur_replay **rep
 /* Going on is advised where it works. */
 static gpur_status refuse_folder(const gpur_training *t, const char *name)
 {
+    const char *const quote = t->options.style == GPUR_STYLE_KEYWORDS ? "'" : "";
     if (!gpur_train_checkpoint_exists(t->folder))
         return gpur_options_refuse(&t->options,
                                    "%s/%s is there already, of a run without a checkpoint to go on from; delete the "
                                    "folder %s to begin anew in it, or another {out} begins in another one",
                                    t->folder, name, t->folder);
     return gpur_options_refuse(&t->options,
-                               "%s/%s is there already; {resume=}%s goes on with the run of this folder, another {out} "
-                               "begins one in another folder",
-                               t->folder, name, t->folder);
+                               "%s/%s is there already; {resume=}%s%s%s goes on with the run of this folder, another "
+                               "{out} begins one in another folder",
+                               t->folder, name, quote, t->folder, quote);
 }
 
 /* What is there is never written over. The options come first, so that a run that is killed at once can be resumed. */
@@ -558,7 +559,7 @@ static gpur_status take_steps(gpur_training *t)
 static gpur_status take_all_steps(gpur_training *t)
 {
     int is_last = t->step >= t->settings.steps || atomic_load(&t->is_stopping);
-    if (t->step == 0 && has_checkpoints(t))
+    if (is_last && t->step == 0 && has_checkpoints(t))
         t->saved_step = 0;
     while (!is_last) {
         GPUR_TRY(take_steps(t));
@@ -652,6 +653,7 @@ gpur_status gpur_training_look(gpur_training *t, char *line, int64_t bytes)
 gpur_status gpur_training_finish(gpur_training *t)
 {
     char path[GPUR_MAX_PATH];
+    GPUR_TRY(find_step(t)); /* the run may have been stopped at once */
     GPUR_TRY(gpur_progress_look(&t->progress, 1));
     GPUR_TRY(gpur_progress_add_summary(&t->progress, &t->summary));
     if (!t->folder[0] || !gpur_can_save_files() || t->step == 0)

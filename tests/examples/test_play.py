@@ -206,12 +206,14 @@ def commands_have_help_and_refuse_other_words(folder, whole):
         assert re.findall(r"^  --([a-z-]+)", shown, flags=re.M) == options.split(), shown
         assert shown.startswith(f"usage: gpureplay-train {command} "), shown
         assert f"gpureplay-train {command} " in run("--help").stdout
+    assert "python -m gpureplay.play RUN --video FOLDER" in run("play", "-h").stdout
     for words, wanted in (
         (["play"], ["play has no run", "a learner's file"]),
-        (["play", folder / "none"], ["--env is missing", "none"]),
+        (["play", folder / "none"], [f"there is no {folder / 'none'}; it must be the folder of a run, or a learner"]),
+        (["play", folder], [f"{folder} is no folder of a run: it has no options.txt"]),
         (["play", folder / "none", "--env", "CartPole-v1"], ["none"]),
         (["play", whole, whole], ["one run too many"]),
-        (["play", whole, "--nonsense"], ["--nonsense is not an option of play"]),
+        (["play", whole, "--nonsense"], ["--nonsense is not an option of play, whose --help lists them"]),
         (["play", whole, "--steps", 5], ["--steps is not an option of play"]),
         (["evaluate", whole, "--text"], ["--text is not an option of evaluate"]),
         (["play", whole, "--text=1"], ["--text=1 has a value; it must have none"]),
@@ -262,7 +264,9 @@ def seeds_are_interrupted_together(folder):
     out, err = process.communicate(timeout=120)
     assert process.returncode == 130, (process.returncode, out, err)
     begun = sorted(path.name for path in folder.glob("long-*"))
-    told = re.findall(r"^seed \d+: interrupted.*; (\S+)$", out, flags=re.M)
+    told = re.findall(r"^seed \d+: interrupted.*; --resume (\S+)$", out, flags=re.M)
+    assert err.count("stopping the runs; once more ends them at once") == 1, err
+    assert "stopping after" not in err, err
     assert sorted(Path(name).name for name in told) == begun and len(begun) < 64, out
     assert (folder / "long-1/learner.safetensors").exists()
 

@@ -229,6 +229,21 @@ def an_interrupted_run_ends_with_what_there_is(folder):
     resumed.send_signal(signal.SIGTERM)
     resumed.communicate(timeout=60)
     assert resumed.returncode == 130
+    process = start(*pole(out=folder.with_name("unsaved"), steps=10**9, checkpoint=0))
+    wait_for(folder.with_name("unsaved") / "options.txt")
+    process.send_signal(signal.SIGINT)
+    shown = "".join(process.communicate(timeout=60))
+    assert process.returncode == 130 and "no checkpoint to go on from" in shown, shown
+    assert "after the next checkpoint" not in shown, shown
+
+
+def an_interrupted_run_without_checkpoints_keeps_its_learner(folder):
+    process = start(*pole(out=folder, steps=10**9, checkpoint=0))
+    wait_for(folder / "best.safetensors")
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 130 and "there is no checkpoint to go on from" in out, (process.returncode, out, err)
+    assert b"trunk.0.weight" in (folder / "learner.safetensors").read_bytes()
 
 
 def a_burst_is_an_option(folder):
@@ -444,7 +459,7 @@ def bad_options_are_refused_before_anything_is_made(folder, whole):
         ([*game, "--steps"], ["--steps", "N"]),
         ([*game, "--steps", "0"], ["--steps", '"0"', "1"]),
         ([*game, "--steps", "1.5"], ["--steps", '"1.5"']),
-        ([*game, "--concurrent", "2"], ["--concurrent", '"2"']),
+        ([*game, "--concurrent", "2"], ['--concurrent is "2"; it must be 0 or 1']),
         ([*game, "--learning-rate", "-1"], ["--learning-rate", '"-1"']),
         ([*game, "--math", "fp8"], ['--math is "fp8"; it must be fp32, tf32, bf16 or auto']),
         ([*game, "--target-period", "10"], ["10", "4", "multiple"]),
@@ -489,7 +504,7 @@ def bad_options_are_refused_before_anything_is_made(folder, whole):
         ([*game[:2], "--device", "gpu"], ["gpu", "cpu"]),
         (["--env", "Pong"], ["Pong", "CartPole-v1"]),
         (["--env", "Nothing/Pong-v5"], ["Nothing/Pong-v5", "CartPole-v1", "Gymnasium"]),
-        (["--resume", folder / "none"], ["none"]),
+        (["--resume", folder / "none"], ["none is no folder of a run: it has no options.txt"]),
     ):
         made = [] if "--resume" in options else ["--out", folder / "refused"]
         refused = run(*made, *options, status=2, cwd=folder)
@@ -523,7 +538,30 @@ def a_full_disk_ends_the_run(folder):
     assert "--checkpoint 0" in run("--resume", folder, status=2).stderr
 
 
+def words_that_are_not_known_are_refused_with_where_the_known_ones_are():
+    for words, wanted in ((["train", "--env", "X"], "train is no preset and no command; --help lists them"),
+                          (["--step", "3"], " PRESET --help lists them"),
+                          (["a2c-small", "--step", "3"], "--step is not an option; "),
+                          (["a2c-small", "--step", "3"], " a2c-small --help lists them")):
+        assert wanted in run(*words, status=2).stderr, words
+
+
+def help_of_a_preset_is_of_it_alone():
+    for preset, there, others in (
+            ("fast-dqn-small", ["  --target-period 1000 +C: ", "  --act latest +latest, target: "], "--estimator|a2c"),
+            ("vrc-2021-small", ["  --estimator peng +peng, watkins, n-step,"], "apex|a2c"),
+            ("ga3c-small", ["  --when-full wait +wait, refuse, drop-oldest: ", "0: 60, of code 20"], r"\ba[23]c|dqn"),
+            ("a2c-small", ["  --deterministic 0 "], "a3c|dqn"), ("apex-dpg", ["  --refill "], "dqn|epsilons")):
+        shown = run(preset, "--help").stdout
+        assert all(re.search(words, shown) for words in there), shown
+        assert not re.search(others, shown), shown
+        assert max(map(len, shown.splitlines()[1:])) <= 100, shown
+    assert run("-h").stdout == run("--help").stdout and re.search(r"\n  Ape-X DPG, .*\n {34}apex-dpg", run("-h").stdout)
+
+
 def help_and_list():
+    words_that_are_not_known_are_refused_with_where_the_known_ones_are()
+    help_of_a_preset_is_of_it_alone()
     page = (ROOT / "docs/training.md").read_text()
     options = re.findall(r"^  (--[a-z-]+)", run("--help").stdout, flags=re.M)
     for preset in ("fast-dqn", "vrc-2021-small", "apex-dqn", "apex-dpg", "ga3c", "a2c-small"):
@@ -569,6 +607,7 @@ def main():
         a_run_can_be_made_longer(folder / "longer", whole)
         a_run_keeps_its_arithmetic(folder / "arithmetic")
         an_interrupted_run_ends_with_what_there_is(folder / "interrupted")
+        an_interrupted_run_without_checkpoints_keeps_its_learner(folder / "interrupted without")
         a_run_without_a_checkpoint_cannot_be_resumed(folder)
         without_exploration_steps_epsilon_has_its_last_value(folder / "greedy")
         the_network_to_act_by_and_whole_episodes_are_options(folder)
@@ -586,7 +625,7 @@ def main():
         bad_options_are_refused_before_anything_is_made(folder / "refused", whole)
         a_learner_that_has_diverged_is_told_with_what_the_program_can_change(folder / "diverged")
         a_full_disk_ends_the_run(folder / "full")
-    print(f"test_train {DEVICE}: 21 tests")
+    print(f"test_train {DEVICE}: 24 tests")
 
 
 if __name__ == "__main__":

@@ -417,6 +417,8 @@ def test_a_learner_that_has_diverged_ends_its_training(name):
     ("fast-dqn-small", {"learning_rate": 1e-4}, {"agent": {"learning_rate": 1e30}}, 'agent={"learning_rate": 1e+30}'),
     ("fast-dqn-small", {"batch": 32}, {"agent": {"batch_size": 64}}, 'agent={"batch_size": 64}'),
     ("fast-dqn-small", {"capacity": 900}, {"buffer": {"capacity": 800}}, 'buffer={"capacity": 800}'),
+    ("fast-dqn-small", {"target_period": 80}, {"agent": {"target_period": 20}}, 'agent={"target_period": 20}'),
+    ("apex-dqn-small", {"prepopulation": 9}, {"buffer": {"min_size": 8}}, 'buffer={"min_size": 8}'),
     ("apex-dqn-small", {"target_period": 10}, {"agent": {"target_period": 20}}, 'agent={"target_period": 20}'),
     ("apex-dpg-small", {"learning_rate": 1e-4}, {"agent": {"critic": {"learning_rate": 1e30}}},
      'agent={"critic": {"learning_rate": 1e+30}}'),
@@ -429,6 +431,13 @@ def test_a_keyword_beside_the_same_setting_in_a_dict_is_refused(preset, keyword,
         gpureplay.train(env, preset=preset, steps=100, device="cpu", progress=False, **keyword, **dicts)
     assert str(raised.value) == (f"{name} is {value!r} beside {other}, which is the same setting; leave one of them "
                                  "out")
+
+
+def test_a_keyword_beside_another_setting_of_the_same_name_is_taken():
+    result = gpureplay.train("CartPole-v1", preset="fast-dqn-small", steps=160, num_envs=2, prepopulation=100,
+                             target_period=80, eval_episodes=0, eval_period=0, device="cpu", progress=False, seed=7,
+                             act="latest", agent={"trunk": [8], "seed": 3, "act": "target"}, buffer={"seed": 4})
+    assert (result.agent.config["seed"], result.agent.config["act"], result.buffer.config["seed"]) == (3, "target", 4)
 
 
 def end_it(event):

@@ -39,10 +39,10 @@ def games_in_c(folder, *options):
             re.findall(r"^game \d+: return (\S+), (\d+) steps$", shown.stdout, flags=re.M)]
 
 
-def module(name, *arguments, wanted=0):
+def module(name, *arguments, wanted=0, cwd=None):
     paths = {"PYTHONPATH": os.pathsep.join([str(PACKAGE), os.environ.get("PYTHONPATH", "")])}
     done = subprocess.run([sys.executable, "-m", f"gpureplay.{name}", *map(str, arguments)], capture_output=True,
-                          text=True, timeout=120, check=False, env={**os.environ, **paths})
+                          text=True, timeout=120, check=False, env={**os.environ, **paths}, cwd=cwd)
     assert done.returncode == wanted, done.stderr
     return done
 
@@ -79,9 +79,53 @@ def test_the_module_plays(pole):
     assert all(16 < mean < 30 for mean in np.mean(random, axis=1))  # of random play the mean is 22
     in_gymnasium = list(play.play(pole, episodes=2, env="gymnasium:CartPole-v1"))
     assert all(game.score == game.length for game in in_gymnasium)
-    for words, wanted in ((["none"], "none"), ([pole, "--episodes", 0], "--episodes is 0; it must be 1 or more"),
-                          ([pole, "--env", "Nothing-v9"], "Nothing-v9"), ([pole, "--weights", "worst"], "worst")):
+    for words, wanted in ((["none"], "none is no folder of a run: it has no config.json"),
+                          ([pole, "--episodes", 0], "--episodes is 0; it must be 1 or more"),
+                          ([pole, "--env", "Nothing-v9"], "Nothing-v9"), ([pole, "--weights", "worst"], "worst"),
+                          ([pole, "--epsilon", 2], "--epsilon is 2.0; it must be 0 to 1"),
+                          ([pole, "--episode", 2], "unrecognized arguments: --episode")):
         assert wanted in module("play", *words, wanted=2).stderr
+
+
+@in_c
+def test_both_programs_evaluate(pole):
+    """Of the same games, with the same interval."""
+    ours, theirs = (subprocess.run([*program, "evaluate", pole, "--greedy", "--episodes", "4", "--env", "CartPole-v1",
+                                    "--env-options", "max_steps=5"], check=True, timeout=120, capture_output=True,
+                                   text=True, env={**os.environ, "PYTHONPATH": str(PACKAGE)}).stdout
+                    for program in ([sys.executable, "-m", "gpureplay"], [TRAIN]))
+    assert ours == "mean return 5 of 4 games, standard deviation 0, 95% interval 5 to 5\n" and ours.rstrip() in theirs
+    shown = module("train", "evaluate", pole, "--episodes", 3).stdout
+    mean, deviation, low, high = map(float, re.fullmatch(
+        r"mean return (\S+) of 3 games, standard deviation (\S+), 95% interval (\S+) to (\S+)\n", shown).groups())
+    half = 4.303 * deviation * math.sqrt(3 / 2) / math.sqrt(3)
+    assert math.isclose(mean - low, half, rel_tol=1e-3) and math.isclose(high - mean, half, rel_tol=1e-3)
+    assert "usage: python -m gpureplay.train evaluate " in module("train", "evaluate", "--help").stdout
+
+
+def test_a_run_in_an_object_is_played_in_an_environment_with_a_name(tmp_path):
+    (tmp_path / "walks.py").write_text("""
+import gymnasium
+def make_env(lane):
+    return gymnasium.make("CartPole-v1", max_episode_steps=9)
+""")
+    folder = tmp_path / "run"
+    gpureplay.train(lambda lane: gymnasium.make("CartPole-v1"), device="cpu", threads=1, steps=400, prepopulation=200,
+                    eval_episodes=0, checkpoint=0, progress=False, out=folder)
+    told = module("play", folder, wanted=2).stderr
+    assert "had an environment without a name" in told and "--env must give the name of one like it: module:mak" in told
+    given = [folder, "--env", "walks:make_env", "--episodes", 1]
+    assert " steps\n" in module("play", *given, cwd=tmp_path).stdout
+    if importlib.util.find_spec("moviepy") is not None:
+        told = module("play", *given, "--video", tmp_path / "videos", wanted=2, cwd=tmp_path).stderr
+        assert f"--video is {tmp_path / 'videos'}, for which walks:make_env is made with render_mode=\"rgb_arr" in told
+
+
+def test_a_video_needs_pictures(pole, tmp_path, monkeypatch):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _name: True)
+    config = {"options": {"env": compile_plugin(tmp_path, FRAMES.replace("{12, 12}", "{144}"))}}
+    with pytest.raises(ValueError, match="--video is v, for which .* is made with render_mode=.*are no picture"):
+        play._make(config, None, None, "v")
 
 
 @in_c
@@ -150,9 +194,31 @@ def test_runs_are_compared_at_equal_steps(tmp_path):
     assert re.search(row, shown.stdout, flags=re.M), shown
     assert "human" not in shown.stdout
     assert (tmp_path / "picture.png").exists() or "pip install matplotlib" in shown.stderr
+    (tmp_path / "picture.png").write_text("")  # as `compare runs/*` finds it the next time
+    again = module("compare", *sorted(tmp_path.iterdir()), "--out", tmp_path / "picture.png")
+    assert again.stdout == shown.stdout
     made_run(tmp_path / "empty", {})
     assert "empty has no evaluation" in module("compare", tmp_path / "empty", wanted=2).stderr
-    assert "config.json" in module("compare", tmp_path, wanted=2).stderr
+    assert f"{tmp_path} is no folder of a run: it has no config.json" in module("compare", tmp_path, wanted=2).stderr
+
+
+def test_runs_in_environments_of_one_name_are_told_apart(tmp_path):
+    made_run(tmp_path / "a", {100: 1.0}, env="CartPole-v1")
+    made_run(tmp_path / "b", {100: 2.0}, env="CartPole-v1")
+    config = json.loads((tmp_path / "b/config.json").read_text())
+    config["environment"]["max_steps"], config["options"]["env"] = 500, "gymnasium:CartPole-v1"
+    (tmp_path / "b/config.json").write_text(json.dumps(config))
+    assert [row.label for row in compare.rows_of(compare.read_groups([tmp_path / "a", tmp_path / "b"]))] == [
+        "fast-dqn-small env=gymnasium:CartPole-v1", "fast-dqn-small env=CartPole-v1"]
+
+
+def test_tensorboard_takes_the_folders_of_a_pattern(tmp_path):
+    pytest.importorskip("tensorboard")
+    run = made_run(tmp_path / "run", {100: 1.5})
+    (run / "episodes.csv").write_text("step,lane,length,return\n")
+    (tmp_path / "compare.png").write_text("")
+    shown = module("tensorboard", *sorted(tmp_path.iterdir()))
+    assert shown.stdout == f"{run / 'tensorboard'}\n"
 
 
 def test_atari_games_are_compared_with_humans(tmp_path):

@@ -384,7 +384,7 @@ def test_ctrl_c_saves_what_there_is_and_the_run_goes_on(tmp_path):
                 gpureplay.train(lambda lane: Random(), resume=tmp_path, agent=settings)
     with pytest.raises(gpureplay.InvalidArgument, match=r"steps is 1; the run has taken \d+ steps, and no fewer"):
         gpureplay.train(lambda lane: Random(), resume=tmp_path, steps=1, progress=False)
-    with pytest.raises(FileExistsError, match="options.txt is there already; resume=.* goes on .*another out"):
+    with pytest.raises(FileExistsError, match=f"options.txt is there already; resume='{tmp_path}' goes on .*other out"):
         gpureplay.train(lambda lane: Random(), **options)
 
 
@@ -406,6 +406,7 @@ def test_ctrl_c_saves_what_there_is_and_the_run_goes_on(tmp_path):
     ({"env_options": "a=1"}, TypeError, "options go with a name"),
     ({"eval_env": 1}, TypeError, "only a list of environments and a vector environment need an eval_env"),
     ({"agent": {"trunks": 1}}, TypeError, "'trunks' is no setting; they are trunk"),
+    ({"buffer": {"cap": 1}}, TypeError, "buffer has 'cap', which is no setting of it; they are .*, n_step"),
     ({"device": gpureplay.Device("cpu")}, gpureplay.InvalidArgument, "threads is 1 and device is an open Device"),
     ({"device": gpureplay.Device("cpu"), "threads": None, "deterministic": True}, gpureplay.InvalidArgument,
      r"deterministic is True and device is an open Device, which is not; .*Device\(\.\.\., deterministic=True\)"),
@@ -425,6 +426,7 @@ def test_options_that_are_refused(options, error, text):
 
 @pytest.mark.parametrize("env, error, text", [
     (3, TypeError, "env is 3; it must be the name of a game"),
+    (lambda: Corridor(), TypeError, "env is .*, a function with the arguments \\(\\); it must be make_env\\(lane\\)"),
     (Corridor, TypeError, "a function that .*; lambda lane: Corridor\\(\\) makes those of a class"),
     ([], ValueError, "env has 0 environments"),
     ("Nothing-v9", ValueError, "no game of the library .*CartPole-v1.*; Gymnasium says: .*Nothing"),
@@ -517,12 +519,13 @@ def test_the_end_may_be_asked_for_at_any_event(tmp_path):
         result = gpureplay.train(lambda lane: Random(), **{**SMALL, "num_envs": 2, "steps": 240, "checkpoint": 80,
                                                            "eval_episodes": 1, "out": tmp_path / str(at)},
                                  on_event=lambda event: events.append(event) or len(events) <= at * 3)
-        assert len(events) > at * 3 and (tmp_path / str(at) / "learner.safetensors").exists()
+        assert len(events) > at * 3
+        assert (tmp_path / str(at) / "learner.safetensors").exists() == (result.stats.env_steps > 0)
         assert result.stats.env_steps <= 240 and (at > 0 or result.stats.env_steps < 240)
 
 
 @needs_files
-def test_a_second_ctrl_c_ends_a_training_at_once(tmp_path):
+def test_a_second_ctrl_c_ends_a_training_at_once(tmp_path, capsys):
     """Before the next checkpoint, which is far."""
     class Interrupting(Random):
         def step(self, action):
@@ -534,8 +537,10 @@ def test_a_second_ctrl_c_ends_a_training_at_once(tmp_path):
     with pytest.raises(KeyboardInterrupt):
         gpureplay.train(lambda lane: Interrupting(), **{**SMALL, "num_envs": 1, "target_period": 10**6, "steps": 10**7,
                                                         "checkpoint": 10**6, "eval_episodes": 0, "eval_period": 0,
-                                                        "concurrent": False, "out": tmp_path})
+                                                        "concurrent": False, "out": tmp_path, "progress": True})
     assert _run_folder.read_array(tmp_path, "rates")["step"][-1] < 2000 and not (tmp_path / "checkpoint").exists()
+    assert (tmp_path / "learner.safetensors").exists()
+    assert "and there is no checkpoint to go on from\n" in capsys.readouterr().out
 
 
 class Interrupting(io.StringIO):
@@ -552,8 +557,8 @@ class Interrupting(io.StringIO):
 
 
 @needs_files
-@pytest.mark.parametrize("words", ["100.0%"])
-def test_ctrl_c_while_a_training_finishes(tmp_path, words):
+@pytest.mark.parametrize("words", ["writes to", "100.0%"])
+def test_ctrl_c_while_a_training_begins_or_finishes(tmp_path, words):
     options = {**SMALL, "num_envs": 2, "steps": 240, "checkpoint": 80}
     whole = gpureplay.train("CartPole-v1", **options)
     out = Interrupting(words)
@@ -689,7 +694,7 @@ WORDS = [
 def test_messages_are_in_the_words_of_the_door(text, preset, keywords, options):
     for door, wanted in ((contextlib.nullcontext, keywords), (_door.program_words, options)):
         with door(), pytest.raises(gpureplay.InvalidArgument) as error:
-            with _door.own_words(lambda: _options.system_of(preset)):
+            with _door.own_words(_options.system_of(preset)):
                 raise gpureplay.InvalidArgument(text)
         if wanted:
             assert str(error.value) == wanted
@@ -880,7 +885,9 @@ def test_a_function_a_system_has_its_options_alone(tmp_path):
 def test_the_program_has_the_words_of_the_program_in_c(tmp_path):
     assert "python -m gpureplay.train PRESET --help" in program("--help").stdout == program().stdout
     commands = re.findall(r"^ +python -m gpureplay.train ([a-z]+) ", program("--help").stdout, flags=re.M)
-    assert commands == ["play", "compare", "list"] and "--seeds" not in program("--help").stdout
+    assert {*commands} == {"play", "evaluate", "compare", "list"} and "--seeds" not in program("--help").stdout
+    assert "an id of Gymnasium, or a function: module:make_env\n" in program("a2c", "--help").stdout
+    assert program("list", "--help").stdout.startswith("usage: python -m gpureplay.train list [NAME] [options]\n")
     assert program("list", "CartPole-v1").stdout == program("--list", "--env", "CartPole-v1").stdout
     assert "no-such-run" in program("play", tmp_path / "no-such-run", wanted=2).stderr
     shown = program("apex-dqn-small", "--help").stdout
@@ -889,7 +896,14 @@ def test_the_program_has_the_words_of_the_program_in_c(tmp_path):
     program("fast-dqn-small-vectors", "--env=CartPole-v1", *FLAGS, "--steps", "1.6e2", "--out", out, "--quiet")
     assert "--steps 160\n" in (out / "options.txt").read_text()
     for words, text in ((("--steps",), "--steps has no value; it must have one: N"), (("--quiet=1",), "--quiet has a "),
-                        (("--nonsense", "1"), "--nonsense is not an option"), (("steps", "1", "2"), "1 is not an op"),
+                        (("--nonsense", "1"), "--nonsense is not an option"), (("steps", "1", "2"), "steps is no pres"),
+                        (("a2c", "1", "2"), "1 is not an option; python -m gpureplay.train a2c --help lists them"),
+                        (("--seeds", "1-2"), "--seeds is an option of gpureplay-train alone; here each run is"),
+                        (("--resume", tmp_path), f"{tmp_path} is no folder of a run: it has no options.txt"),
+                        (("--env", "nowhere:make"), "--env is 'nowhere:make', and no module is called 'nowhere'"),
+                        (("--env", "json:make"), "--env is 'json:make', which is no game "),
+                        (("--env", "json:make"), "no plug-in's file, and json has no function 'make'; Gymnasium says"),
+                        (("--env", "json:JSONEncoder"), "--env is 'json:JSONEncoder', which is a class; it must be a "),
                         (("--seed", "1", "--seed", "2"), "--seed is given twice")):
         assert text in program(*words, wanted=2).stderr
     done = subprocess.run([sys.executable, "-m", "gpureplay", "--list"], capture_output=True, text=True, timeout=120,

@@ -70,9 +70,11 @@ def _reworded(words: Callable[[str], str]) -> Iterator[None]:
     """What is refused inside is said in these words."""
     try:
         yield
-    except (GpureplayError, FileExistsError, TypeError, ValueError) as error:
+    except (GpureplayError, FileExistsError, ImportError, TypeError, ValueError) as error:
         if error.__cause__ is None and len(error.args) == 1 and isinstance(error.args[0], str):
             error.args = (words(error.args[0]),)
+            if isinstance(error, ImportError):
+                error.msg = error.args[0]  # which is its text
         raise
 
 
@@ -81,10 +83,7 @@ def buffer_words(system: int) -> contextlib.AbstractContextManager[None]:
     return _reworded(lambda text: _of_settings(text, system, "buffer"))
 
 
-def own_words(system: Callable[[], int]) -> contextlib.AbstractContextManager[None]:
+def own_words(system: int) -> contextlib.AbstractContextManager[None]:
     """What is refused inside is said in the words of the door. system: what trains."""
-    def words(text: str) -> str:
-        of_settings = _of_settings(text, system())
-        return _as_options(of_settings) if is_program() else of_settings
-
-    return _reworded(words)
+    return _reworded(lambda text: _as_options(_of_settings(text, system)) if is_program() else
+                     _of_settings(text, system))

@@ -8,6 +8,7 @@ import contextlib
 import ctypes
 import functools
 import importlib
+import inspect
 import math
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -100,9 +101,21 @@ def open_envs(env: Any, *, num_envs: int | None = None, eval_env: Any = None, op
     if options is not None:
         raise TypeError(f"env_options is {options!r} and env is {env!r}; options go with a name")
     if callable(env) and not hasattr(env, "reset"):
+        _check_lane(env)
         return PythonEnvs(env, True)
     of_class = f"; lambda lane: {env.__name__}() makes those of a class" if isinstance(env, type) else ""
     raise TypeError(f"env is {env!r}; it must be {_WANTED}{of_class}")
+
+
+def _check_lane(make_env: Callable[..., Any]) -> None:
+    """TypeError: it cannot be called with the number of a lane."""
+    with contextlib.suppress(ValueError):  # it does not tell its arguments
+        arguments = inspect.signature(make_env)
+        try:
+            arguments.bind(0)
+        except TypeError as error:
+            raise TypeError(f"env is {make_env!r}, a function with the arguments {arguments}; it must be "
+                            "make_env(lane), which is called with the number of a lane") from error
 
 
 def game_names() -> list[str]:
@@ -145,20 +158,30 @@ def maker_of_name(name: str, options: Mapping[str, Any]) -> Callable[[int], Any]
         from ._dm_control import ControlEnv  # which imports dm_control
         return lambda _lane: ControlEnv(name, options)
     module, _, function = name.partition(":")
+    nothing = f"env is {name!r}, which is no game of the library ({', '.join(game_names())}) and no plug-in's file"
     if function.isidentifier():
-        make = getattr(importlib.import_module(module), function, None)
+        try:
+            make = getattr(importlib.import_module(module), function, None)
+        except ModuleNotFoundError as error:
+            if error.name is None or f"{module}.".startswith(f"{error.name}."):
+                raise ModuleNotFoundError(f"env is {name!r}, and no module is called {module!r}; it must be a file of "
+                                          "the current folder, or a package that is installed", name=module) from None
+            raise
+        if isinstance(make, type):
+            raise TypeError(f"env is {name!r}, which is a class; it must be a function, as def make_env(lane): return "
+                            f"{function}()")
         if callable(make):
             return functools.partial(make, **options)
-    return _maker_of_id(name, options)
+        nothing += f", and {module} has no function {function!r}"
+    return _maker_of_id(name, options, nothing)
 
 
-def _maker_of_id(name: str, options: Mapping[str, Any]) -> Callable[[int], Any]:
-    nothing = f"env is {name!r}, which is no game of the library ({', '.join(game_names())}) and no plug-in's file"
+def _maker_of_id(name: str, options: Mapping[str, Any], nothing: str) -> Callable[[int], Any]:
     try:
         gymnasium = importlib.import_module("gymnasium")
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError(f"{nothing}, and Gymnasium is not installed; `pip install gymnasium`",
-                                  name=error.name) from error
+                                  name=error.name) from None
 
     if name.startswith("ALE/"):
         with contextlib.suppress(ModuleNotFoundError):
@@ -168,11 +191,11 @@ def _maker_of_id(name: str, options: Mapping[str, Any]) -> Callable[[int], Any]:
         try:
             return gymnasium.make(name, **options)
         except gymnasium.error.UnregisteredEnv as error:
-            raise ValueError(f"{nothing}; Gymnasium says: {error}") from error
+            raise ValueError(f"{nothing}; Gymnasium says: {error}") from None
         except gymnasium.error.DependencyNotInstalled as error:
-            raise ModuleNotFoundError(f"env is {name!r}; Gymnasium says: {error}") from error
+            raise ModuleNotFoundError(f"env is {name!r}; Gymnasium says: {error}") from None
         except gymnasium.error.Error as error:
-            raise ValueError(f"env is {name!r}; Gymnasium says: {error}") from error
+            raise ValueError(f"env is {name!r}; Gymnasium says: {error}") from None
 
     return make
 

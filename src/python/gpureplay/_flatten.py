@@ -192,11 +192,9 @@ class Translation(NamedTuple):
             warn_of_bytes(self.flattener.space, network["input_scale"], caller_depth(), is_vector)
 
     def described(self) -> dict[str, Any]:
-        """For config.json."""
+        """For config.json, which has the bounds of actions already."""
         return {**({} if self.flattener is None else {"flattened": self.flattener.description}),
-                **({"first_action": self.first_action} if self.first_action else {}),
-                **({} if self.bounds is None else
-                   {"action": dict(zip(("shape", "low", "high"), map(list, self.bounds)))})}
+                **({"first_action": self.first_action} if self.first_action else {})}
 
 
 def translation_of(described: Mapping[str, Any]) -> Translation:

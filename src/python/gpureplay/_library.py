@@ -118,12 +118,12 @@ def with_advice(text: str) -> str:
 
 
 class Advice(NamedTuple):
-    """How one calls, at the door that was used, the settings that help most often where a learner has diverged. None:
-    there is no such setting. "{network}" is "actor" or "critic", where there are two networks. own_rates: by network
-    ("" if there is one), how its learning rate was given, if not by `learning_rate`."""
+    """How one calls, at the door that was used, the settings that help most often where a learner has diverged.
+    reward_clip None: there is no such setting. "{network}" is "actor" or "critic", where there are two networks.
+    own_rates: by network ("" if there is one), how its learning rate was given, if not by `learning_rate`."""
 
     learning_rate: str = "learning_rate"
-    clip_norm: str | None = "clip_norm"
+    clip_norm: str = "clip_norm"
     reward_clip: str | None = "the buffer's reward_clip"
     own_rates: Mapping[str, str] = MappingProxyType({})
 
@@ -133,11 +133,10 @@ class Advice(NamedTuple):
         if found is None:
             return text
         network = found["network"] or ""
-        ways = [f"to lower {self.own_rates.get(network, self.learning_rate)}, now {found['rate']}"]
-        if self.clip_norm is not None:
-            ways.append(f"to limit the gradient by {self.clip_norm}, now {found['norm']}")
-        ways.append("or to scale rewards" if self.reward_clip is None else
-                    f"or to scale rewards or clip them by {self.reward_clip}{found['clip'] or ''}")
+        ways = [f"to lower {self.own_rates.get(network, self.learning_rate)}, now {found['rate']}",
+                f"to limit the gradient by {self.clip_norm}, now {found['norm']}",
+                "or to scale rewards" if self.reward_clip is None else
+                f"or to scale rewards or clip them by {self.reward_clip}{found['clip'] or ''}"]
         return text[:found.start("ways")] + ", ".join(ways).replace("{network}", network)
 
 

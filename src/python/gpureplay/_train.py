@@ -24,7 +24,7 @@ from . import _c_api
 from ._actor_critic import ActorCritic
 from ._apex import Apex, processes_of, refuse_other_envs as refuse_envs_of_apex, set_command
 from ._buffer import ReplayBuffer
-from ._config import RunConfigs, Settings, keywords_of_buffer, keywords_of_learner, leaves_doubt
+from ._config import BUFFER_SETTINGS, RunConfigs, Settings, keywords_of_buffer, keywords_of_learner, leaves_doubt
 from ._ddpg import DDPG
 from ._device import Device, TorchDevice, caller_depth
 from ._door import buffer_words, is_program, own_words
@@ -40,7 +40,7 @@ from ._options import (ACTOR_CRITIC, ALL, PRESETS, keyword_of, option_of, refuse
 from ._progress import Progress
 from ._python_envs import Envs, PythonEnvs
 from ._run import Reporter, Run, cut_text, event_at, refuse_evaluations
-from ._run_folder import OVERRIDES, Cell, read_array, read_options, rows_to_array
+from ._run_folder import OVERRIDES, read_array, read_options, refuse_two_folders, rows_to_array
 from ._schema import shape_of
 from ._spaces import refuse_axes
 
@@ -114,26 +114,16 @@ def train(env: Any = None, *, preset: str | None = None, device: str | TorchDevi
     where there are no checkpoints the first, ends it after the steps that the environments are taking now. EnvError: an
     environment in Python raised an exception, which is the cause; the text names the lane."""
     refuse_unknown(options, "train")
-    given = {"env": env, "preset": preset, "device": device, "out": out, "resume": resume, "progress": progress,
-             "on_event": on_event, "env_options": env_options, "eval_env": eval_env, "check_nan": check_nan,
-             "buffer": buffer, "agent": agent, "refill": refill, **options}
-    system = system_of(preset)
-    with own_words(lambda: system):
-        if out is not None and resume is not None:
-            raise InvalidArgument(f"out is {os.fspath(out)!r} and resume is {os.fspath(resume)!r}; a run that is "
-                                  "resumed stays in its folder, so only one of the two may be given")
-        if resume is not None and preset is None:
-            system = system_of(read_options(resume)[0].get("preset"))
-        training = Training(given)
-    try:
+    training = Training({"env": env, "preset": preset, "device": device, "out": out, "resume": resume,
+                         "progress": progress, "on_event": on_event, "env_options": env_options, "eval_env": eval_env,
+                         "check_nan": check_nan, "buffer": buffer, "agent": agent, "refill": refill, **options})
+    with contextlib.closing(training):
         training.create()
-        with own_words(lambda: system):
+        with own_words(training.system):
             training.open()
             with DeferredSignals(training.interrupt) as signals:  # from now on there is a folder
                 training.begin()
                 result = training.run_to_the_end()
-    finally:
-        training.close()
     if signals.raised:
         raise signals.raised[0]
     return result
@@ -194,46 +184,18 @@ def train_ga3c(env: Any = None, *, preset: str | None = None, **arguments: Unpac
     return _train_by(ACTOR_CRITIC, "ga3c", env, preset, arguments)
 
 
-@dataclass(frozen=True)
-class _System:
-    """What the trainings of a system have of their own.
-
-    run, agent: the classes of its objects. own, learner: the members of the library's settings that these are made of.
-    twice: settings of each dict that are keywords, too. advice: how one calls what helps a learner that has diverged.
-    """
-
-    run: Any
-    agent: Any
-    own: str
-    learner: str
-    twice: Mapping[str, Mapping[str, str]]
-    advice: Advice = Advice(clip_norm='agent={"clip_norm": ...}', reward_clip='buffer={"reward_clip": ...}')
-    reads_images: bool = True  # by convolutions, if observations have more than one axis
-
-
-def _same(*names: str) -> dict[str, str]:
-    return {name: name for name in names}
-
-
-_OF_APEX_BUFFER = {"min_size": "prepopulation", **_same("frame_stack", "eviction")}
-_OF_APEX_AGENT = {"batch_size": "batch", **_same("learning_rate", "math", "optimizer", "prioritized", "target_period")}
-_OF_CRITIC = _System(GA3C, ActorCritic, "ga3c", "actor_critic",
-                     {"agent": _same("learning_rate", "entropy", "math"), "buffer": {}},
-                     Advice(clip_norm='agent={"clip_norm": ...}', reward_clip=None))
-_SYSTEMS = {
-    _c_api.PRESET_FAST_DQN: _System(
-        Run, DQN, "fast_dqn", "dqn",
-        {"agent": {"batch_size": "batch", "exploration": "exploration_steps",
-                   **_same("learning_rate", "math", "optimizer", "estimator", "lambda_", "n_step", "error_bound",
-                           "block_length", "cache_size", "storage", "draw", "prioritization",
-                           "truncation_terminates")},
-         "buffer": _same("capacity", "frame_stack")}),
-    _c_api.PRESET_APEX_DQN: _System(Apex, DQN, "apex", "dqn", {"agent": _OF_APEX_AGENT, "buffer": _OF_APEX_BUFFER}),
-    _c_api.PRESET_APEX_DPG: _System(
-        Apex, DDPG, "apex", "dpg", {"agent": _OF_APEX_AGENT, "buffer": _OF_APEX_BUFFER},
-        Advice(clip_norm='agent={"{network}": {"clip_norm": ...}}', reward_clip='buffer={"reward_clip": ...}'), False),
-    _c_api.PRESET_GA3C: _OF_CRITIC, _c_api.PRESET_A3C: _OF_CRITIC,
-}
+_SYSTEMS: dict[int, tuple[Any, Any]] = {  # the classes of their runs and learners
+    _c_api.PRESET_FAST_DQN: (Run, DQN), _c_api.PRESET_APEX_DQN: (Apex, DQN), _c_api.PRESET_APEX_DPG: (Apex, DDPG),
+    _c_api.PRESET_GA3C: (GA3C, ActorCritic), _c_api.PRESET_A3C: (GA3C, ActorCritic)}
+_NAMES = {Run: "fast_dqn", Apex: "apex", GA3C: "ga3c", DQN: "dqn", DDPG: "dpg", ActorCritic: "actor_critic"}
+_CONFIGS: dict[str, Any] = {  # what the members of the library's settings point to
+    "run": _c_api.RunConfig, "fast_dqn": _c_api.FastDQNConfig, "apex": _c_api.ApexConfig, "ga3c": _c_api.GA3CConfig,
+    "replay": _c_api.ReplayConfig, "dqn": _c_api.DQNConfig, "dpg": _c_api.DPGConfig,
+    "actor_critic": _c_api.ActorCriticConfig}
+# Keywords of settings in the dicts, where the names differ; "": a keyword of the same name is another setting.
+_KEYWORDS = {"agent": {"batch_size": "batch", "exploration": "exploration_steps", "act": "", "seed": ""},
+             "buffer": {"n_step": "", "num_envs": "", "seed": ""}}
+_OF_APEX_BUFFER = {"min_size": "prepopulation", "capacity": ""}
 _AN_OBJECT = "(an object of Python)"  # in a run's file, in place of the environment's name
 _LINE = 1024  # bytes of a line of progress
 
@@ -245,13 +207,13 @@ class Training:
     saves none, begins again, as a process does that was restarted.
     """
 
+    _envs: Envs
     _run: Any  # a Run, Apex or GA3C
     _agent: Any  # a DQN, DDPG or ActorCritic
     _buffer: Any = None
-    _system: int
-    _kind: _System
 
     def __init__(self, given: Mapping[str, Any], begins_again: bool = False):
+        refuse_two_folders(given)
         self._given, self._begins_again, self._is_program = given, begins_again, is_program()
         self._closing = contextlib.ExitStack()
         self._is_done = self._has_said_so = False
@@ -259,50 +221,50 @@ class Training:
         self._check_nan = flag("check_nan", given["check_nan"])
         self._progress = Progress(self._line, flag("progress", given["progress"]))
         self._reporter = Reporter(given["on_event"], lambda address: event_at(self._agent, address))
-        self._columns: dict[str, list[str]] = {}  # of each kind of rows
-        self._rows: dict[str, list[list[Cell]]] = {}  # where there is no folder
+        self._rows: dict[str, list[Any]] = {}  # where there is no folder: of each kind the columns, and the rows
         self._handle, self._settings = ctypes.c_void_p(), _c_api.TrainingSettings()
-        self._stored, stored_overrides = ({}, {}) if given["resume"] is None else read_options(given["resume"])
-        self._kind = _SYSTEMS[system_of(given["preset"] or self._stored.get("preset"))]
+        self._stored, self._stored_overrides = ({}, {}) if given["resume"] is None else read_options(given["resume"])
         self._overrides: Settings = {name: dict(given[name] or {}) for name in OVERRIDES}
-        self._refuse_twice()
-        self._add_stored_overrides(stored_overrides)
-        self._envs = self._open_envs()
-        self._closing.callback(self._envs.close)
+        self.system = system_of(given["preset"] or self._stored.get("preset"))
+        self._run_class, self._agent_class = _SYSTEMS[self.system]
 
     # What is given.
 
     def _refuse_twice(self) -> None:
         """Refuses a setting that is given both as a keyword and in a dict: the dict's would win."""
-        if self._kind.agent is ActorCritic and self._overrides["buffer"]:
+        if self._agent_class is ActorCritic and self._overrides["buffer"]:
             raise InvalidArgument(f"buffer is {self._overrides['buffer']}; GA3C, A3C and A2C have none, so leave it "
                                   "out")
         for name, settings in self._overrides.items():
             if "check_nan" in settings:  # whose keyword always has a value
                 raise TypeError(f"{name} has \"check_nan\", which is a keyword of `train`: "
                                 f"train(..., check_nan={settings['check_nan']!r})")
-            for setting, option in self._kind.twice[name].items():
-                if setting in settings:
-                    self._refuse_beside(option, f"{name}={{\"{setting}\": {settings[setting]!r}}}")
+            of_apex = _OF_APEX_BUFFER if name == "buffer" and self._run_class is Apex else {}
+            for setting, value in settings.items():
+                if name == "buffer" and setting not in ("capacity", *BUFFER_SETTINGS):
+                    raise TypeError(f"buffer has {setting!r}, which is no setting of it; they are capacity, "
+                                    f"{', '.join(BUFFER_SETTINGS)}")
+                self._refuse_beside({**_KEYWORDS[name], **of_apex}.get(setting, setting),
+                                    f"{name}={{\"{setting}\": {value!r}}}")
         for network, settings in self._networks().items():
             if "learning_rate" in settings:
                 self._refuse_beside("learning_rate",
                                     f'agent={{"{network}": {{"learning_rate": {settings["learning_rate"]!r}}}}}')
 
-    def _refuse_beside(self, option: str, other: str) -> None:
-        value = self._given.get(option)
+    def _refuse_beside(self, keyword: str, other: str) -> None:
+        value = self._given.get(keyword) if keyword in ALL else None
         if value is not None:
-            raise InvalidArgument(f"{option} is {value!r} beside {other}, which is the same setting; leave one of them "
-                                  "out")
+            raise InvalidArgument(f"{keyword} is {value!r} beside {other}, which is the same setting; leave one of "
+                                  "them out")
 
     def _networks(self) -> dict[str, Mapping[str, Any]]:
         """The settings of each network of a `DDPG` that the caller gives."""
-        agent = self._overrides["agent"] if self._kind.agent is DDPG else {}
+        agent = self._overrides["agent"] if self._agent_class is DDPG else {}
         return {name: agent[name] for name in ("actor", "critic") if isinstance(agent.get(name), Mapping)}
 
-    def _add_stored_overrides(self, stored: Mapping[str, Settings]) -> None:
+    def _add_stored_overrides(self) -> None:
         """InvalidArgument: other settings of the buffer or the agent than those of the run that is resumed."""
-        for name, settings in stored.items():
+        for name, settings in self._stored_overrides.items():
             if not self._overrides[name]:
                 self._overrides[name] = settings
             given = _plain(self._overrides[name])
@@ -325,9 +287,9 @@ class Training:
             self._env_options = self._stored.get("env_options") or None
         if given["out"] is not None or given["resume"] is not None:
             check_text(self._env_options, env)
-        if self._kind.run is Apex:
+        if self._run_class is Apex:
             refuse_envs_of_apex(env)
-        elif self._kind.run is GA3C:
+        elif self._run_class is GA3C:
             refuse_envs_of_ga3c(env)
         count = given.get("num_envs")
         if count is None and "num_envs" in self._stored:
@@ -351,56 +313,24 @@ class Training:
                 options["num_envs"] = envs.count
             if not envs.can_evaluate:
                 options.setdefault("eval_episodes", 0)
-            if self._kind.run is Apex and isinstance(envs, PythonEnvs):
+            if self._run_class is Apex and isinstance(envs, PythonEnvs):
                 options.setdefault("processes", True)
         return options
-
-    # The beginning. Everything that can be refused is refused before the first file is written.
-
-    def create(self) -> None:
-        """What the library refuses of the options is in the words of the door."""
-        with signals_after():  # environments in Python tell their spaces
-            self._check(lib.gpur_training_create(ctypes.addressof(self._config()), ctypes.addressof(self._handle)))
-        self._closing.callback(lib.gpur_training_destroy, self._handle)
-        self._check(lib.gpur_training_get_settings(self._handle, ctypes.addressof(self._settings)))
-        self._system = self._settings.system
-        self._kind = _SYSTEMS[self._system]
-
-    def open(self) -> None:
-        """The device, the learner and the environments."""
-        self._refuse_images()
-        self._processes = self._kind.run is Apex and processes_of(self._envs, bool(self._settings.processes))
-        device = self._given["device"] or self._settings.device.decode()
-        try:
-            self._open(device)
-        except Unavailable as error:  # without cuBLAS a GPU has no learner
-            if device != "auto":
-                raise
-            warnings.warn(f"{error}; using the CPU", RuntimeWarning, stacklevel=caller_depth())
-            self._open("cpu")
-
-    def begin(self) -> None:
-        """Makes the folder, or goes back to its checkpoint."""
-        self._check(lib.gpur_training_begin(self._handle))
 
     def _config(self) -> _c_api.TrainingConfig:
         given, envs, made = self._given, self._envs, _c_api.TrainingConfig()
         check(lib.gpur_training_config_init(ctypes.addressof(made), ctypes.sizeof(made)))
-        place = given["out"] if given["resume"] is None else given["resume"]
-        has_folder = place is not None
         described = {} if isinstance(envs, NativeEnvs) else envs.translation.described()
-        described.pop("action", None)  # which the library writes
         overrides = _plain(self._overrides)
         document = {"python": sys.version.split()[0], "overrides": overrides,
                     **{f"environment.{name}": value for name, value in described.items()}}
-        kinds = dict(made._fields_)
-        texts = {
-            "options": texts_in_c([option_of(name, value) for name, value in self._options().items()]),
-            "overrides": texts_in_c([f"{name} {_json(settings)}".encode()
-                                     for name, settings in overrides.items() if settings]),
-            "document": texts_in_c([f"{name} {_json(value)}".encode() for name, value in document.items()])}
-        for name, array in texts.items():
+        texts = {"options": [option_of(name, value) for name, value in self._options().items()],
+                 "overrides": [f"{name} {json.dumps(value)}".encode() for name, value in overrides.items() if value],
+                 "document": [f"{name} {json.dumps(value)}".encode() for name, value in document.items()]}
+        arrays = {name: texts_in_c(lines) for name, lines in texts.items()}
+        for name, array in arrays.items():
             setattr(made, name, ctypes.addressof(array))
+        self._kept = made, arrays  # which the library reads later, too
         made.program = b"gpureplay.train"
         made.style = _c_api.OPTIONS_OF_PROGRAM if self._is_program else _c_api.OPTIONS_OF_KEYWORDS
         # An environment may change the current folder. "": the library chooses one.
@@ -410,13 +340,45 @@ class Training:
         made.refill, made.begins_again = flag("refill", given["refill"]), self._begins_again
         made.type = envs.type if envs.can_evaluate or envs.vector_type is None else None
         made.vector = envs.vector_type
+        functions = dict(made._fields_)
         if given["on_event"] is not None:
             made.on_event = self._reporter.function
-        if not has_folder:
-            made.on_row = kinds["on_row"](self._add_row)
-        made.say = kinds["say"](self._say)
-        self._kept = made, texts  # which the library reads later, too
+        if given["out"] is None and given["resume"] is None:
+            made.on_row = functions["on_row"](self._add_row)
+        made.say = functions["say"](self._say)
         return made
+
+    # The beginning. Everything that can be refused is refused before the first file is written.
+
+    def create(self) -> None:
+        """What the library refuses of the options is in the words of the door."""
+        with own_words(self.system):
+            self._refuse_twice()
+            self._add_stored_overrides()
+            self._envs = self._open_envs()
+        self._closing.callback(self._envs.close)
+        with signals_after():  # environments in Python tell their spaces
+            self._check(lib.gpur_training_create(ctypes.addressof(self._config()), ctypes.addressof(self._handle)))
+        self._closing.callback(lib.gpur_training_destroy, self._handle)
+        self._check(lib.gpur_training_get_settings(self._handle, ctypes.addressof(self._settings)))
+
+    def open(self) -> None:
+        """The device, the learner and the run."""
+        if not isinstance(self._envs, NativeEnvs):
+            self._refuse_images(shape_of(env_info(self._envs).obs), self._overrides["agent"])
+        self._place_actors()
+        device = self._given["device"] or self._settings.device.decode()
+        try:
+            self._open_on(device)
+        except Unavailable as error:  # without cuBLAS a GPU has no learner
+            if device != "auto":
+                raise
+            warnings.warn(f"{error}; using the CPU", RuntimeWarning, stacklevel=caller_depth())
+            self._open_on("cpu")
+
+    def begin(self) -> None:
+        """Makes the folder, or goes back to its checkpoint."""
+        self._check(lib.gpur_training_begin(self._handle))
 
     def _check(self, status: int) -> None:
         if status != 0:
@@ -430,24 +392,22 @@ class Training:
             found = self._run._failure(self._run._explain(error))
         return found
 
-    def _refuse_images(self) -> None:
+    def _refuse_images(self, shape: tuple[int, ...], agent: Settings) -> None:
         """The library's games have their channels last. An environment in Python may have them first, or more axes than
         images have."""
-        envs, agent = self._envs, self._overrides["agent"]
-        if isinstance(envs, NativeEnvs):
-            return
-        shape = shape_of(env_info(envs).obs)
-        if "trunk" not in agent and self._kind.reads_images:
+        if "trunk" not in agent and self._agent_class is not DDPG:
             refuse_axes(shape, 3, "; agent={\"trunk\": [128]} reads all numbers by dense layers",
-                        envs.vector_type is not None)
-        if "input_layout" in agent:
-            return
-        if len(shape) == 3 and leaves_doubt(shape):
-            raise InvalidArgument(f"{envs.name} shows images of {shape}, which does not tell which axis has the "
+                        self._envs.vector_type is not None)
+        if "input_layout" not in agent and len(shape) == 3 and leaves_doubt(shape):
+            raise InvalidArgument(f"{self._envs.name} shows images of {shape}, which does not tell which axis has the "
                                   "channels; say agent={\"input_layout\": \"hwc\"} for (height, width, channels), or "
                                   "\"chw\" for (channels, height, width)")
 
-    def _open(self, device: Any) -> None:
+    def _place_actors(self) -> None:
+        """Those of Ape-X: in processes or threads."""
+        self._processes = self._run_class is Apex and processes_of(self._envs, bool(self._settings.processes))
+
+    def _open_on(self, device: Any) -> None:
         settings = self._settings
         if not isinstance(device, Device):
             device = Device(device, threads=settings.threads, deterministic=bool(settings.deterministic))
@@ -461,39 +421,48 @@ class Training:
             self._check(lib.gpur_training_adopt_device(self._handle, device._open_handle()))
         self._make_learner(device)
         self._closing.callback(self._close_unfinished)
-        rates = {"": 'agent={"learning_rate": ...}'} if "learning_rate" in self._overrides["agent"] else \
-            {name: f'agent={{"{name}": {{"learning_rate": ...}}}}' for name, found in self._networks().items()
-             if "learning_rate" in found}
-        self._agent._advice = self._kind.advice._replace(own_rates=rates)
+        self._agent._advice = self._advice()
         self._envs.translation.warn(self._agent.config.get("actor", self._agent.config),
                                     self._envs.vector_type is not None)
         self._make_run()
         buffer = None if self._buffer is None else self._buffer._open_handle()
         self._check(lib.gpur_training_adopt(self._handle, buffer, self._agent._open_handle(), self._run._open_handle()))
 
-    def _part(self, name: str, kind: Any) -> Any:
-        """The struct of this type that the library's settings point to."""
-        return kind.from_address(getattr(self._settings, name))
+    def _advice(self) -> Advice:
+        """That of the learner, in the words of `train`."""
+        def in_agent(words: str) -> str:
+            name, _, settings = words.partition("=")
+            return f'agent={{"{name}": {settings or "..."}}}'
+
+        advice: Advice = self._agent._advice
+        own = {network: in_agent(advice.learning_rate.replace("{network}", network))
+               for network, settings in {"": self._overrides["agent"], **self._networks()}.items()
+               if "learning_rate" in settings}
+        return Advice(clip_norm=in_agent(advice.clip_norm), own_rates=own,
+                      reward_clip=advice.reward_clip and 'buffer={"reward_clip": ...}')
+
+    def _part(self, name: str) -> Any:
+        """The struct that this member of the library's settings points to."""
+        return _CONFIGS[name].from_address(getattr(self._settings, name))
 
     def _make_learner(self, device: Device) -> None:
         """Makes the learner of the library's settings, which those of the caller override, as config.json then has
         them."""
-        kind, given = self._kind, self._overrides["agent"]
-        config = self._part(kind.learner, _CONFIGS[kind.learner])
+        config, given = self._part(_NAMES[self._agent_class]), self._overrides["agent"]
         settings = keywords_of_learner(config)
-        if kind.agent is ActorCritic:
+        if self._agent_class is ActorCritic:
             self._agent = ActorCritic(device=device, check_nan=self._check_nan, **{**settings, **given})
         else:
-            replay = self._part("replay", _c_api.ReplayConfig)
-            if kind.run is Apex:
+            replay = self._part("replay")
+            if self._run_class is Apex:
                 settings["prioritized"] = config.index_source != _c_api.UNIFORM
                 self._refuse_little_room()
-            with buffer_words(self._system):
+            with buffer_words(self.system):
                 self._buffer = ReplayBuffer(device=device, **{
                     **keywords_of_buffer(replay), "check_nan": self._check_nan, **self._overrides["buffer"]})
             networks = {name: {**settings[name], **found} for name, found in self._networks().items()}
             try:
-                self._agent = kind.agent(self._buffer, **{**settings, **given, **networks})
+                self._agent = self._agent_class(self._buffer, **{**settings, **given, **networks})
             except BaseException:
                 self._buffer.close()
                 raise
@@ -501,7 +470,7 @@ class Training:
         _copy(self._agent._config, config)
 
     def _refuse_little_room(self) -> None:
-        soft, room = self._part("apex", _c_api.ApexConfig).soft_capacity, self._overrides["buffer"].get("capacity")
+        soft, room = self._part("apex").soft_capacity, self._overrides["buffer"].get("capacity")
         if isinstance(room, (int, float)) and room < soft:
             raise InvalidArgument(f"capacity is {soft} beside buffer={{\"capacity\": {room!r}}}, which has to have "
                                   "room for as many transitions; leave the second out")
@@ -511,30 +480,25 @@ class Training:
             (self._agent if self._buffer is None else self._buffer).close()
 
     def _make_run(self) -> None:
-        """Of copies of the settings, as the run outlives the training."""
-        common, own = self._part("run", _c_api.RunConfig), self._part(self._kind.own, _CONFIGS[self._kind.own])
-        configs = RunConfigs(type(common).from_buffer_copy(common), type(own).from_buffer_copy(own))
-        self._complete(configs)
+        configs = self._run_configs()
         refuse_evaluations(self._envs, configs.common.eval_period, configs.common.eval_episodes)
         self._reporter.stop = functools.partial(lib.gpur_training_stop, self._handle, 1)
-        self._run = self._kind.run._of(self._agent, self._envs, configs, self._reporter)
+        self._run = self._run_class._of(self._agent, self._envs, configs, self._reporter)
         self._closing.callback(self._run.close)
-        _copy(configs.common, common)
-        self._note(configs.own, own)
+        _copy(configs.common, self._part("run"))
 
-    def _complete(self, configs: RunConfigs) -> None:
-        """Sets what follows from the learner."""
-        if self._kind.run is not Apex:
-            return
-        learner = self._agent.config
-        configs.own.rows_under_way = lib.gpur_apex_rows_under_way(configs.own.samples_per_insert, learner["batch_size"],
-                                                                  learner["target_period"])
+    def _run_configs(self) -> RunConfigs:
+        """Copies of the settings, as the run outlives the training, after what follows from the learner was set."""
+        common, own = self._part("run"), self._part(_NAMES[self._run_class])
+        if self._run_class is Apex:
+            learner = self._agent.config
+            own.rows_under_way = lib.gpur_apex_rows_under_way(own.samples_per_insert, learner["batch_size"],
+                                                              learner["target_period"])
+        configs = RunConfigs(type(common).from_buffer_copy(common), type(own).from_buffer_copy(own))
         if self._processes:
             set_command(configs, self._agent, self._env, self._env_options)
-
-    def _note(self, own: Any, settings: Any) -> None:
-        """Notes a run's config in the library's settings."""
-        _copy(own, settings)
+            own.command = configs.own.command
+        return configs
 
     # What the library tells.
 
@@ -549,17 +513,11 @@ class Training:
             self._progress.warn(text, always=text.endswith("the evaluation is missing"))
 
     def _add_row(self, _user: int | None, kind: bytes, count: int, names: int, values: int | None, words: Any) -> None:
-        if values is None:  # first come the columns
-            found: Any = (ctypes.c_char_p * count).from_address(names)
-            self._columns[kind.decode()] = [name.decode() for name in found]
-            self._rows[kind.decode()] = []
-            return
-        row: list[Cell] = list((ctypes.c_double * count).from_address(values))
-        given: Any = (ctypes.c_char_p * count).from_address(words)
-        for i in range(count):
-            if given[i] is not None:
-                row[i] = given[i].decode()
-        self._rows[kind.decode()].append(row)
+        """values None: the columns, which come first."""
+        texts: Any = (ctypes.c_char_p * count).from_address(names if values is None else words)
+        numbers: Any = [None] * count if values is None else (ctypes.c_double * count).from_address(values)
+        row = [number if text is None else text.decode() for number, text in zip(numbers, texts)]
+        self._rows.setdefault(kind.decode(), []).append(row)
 
     def _line(self) -> str:
         line = ctypes.create_string_buffer(_LINE)
@@ -602,21 +560,20 @@ class Training:
         self._progress.say(lib.gpur_training_summary(self._handle).decode("utf-8", "replace"), end="")
         folder = self._folder
         episodes, evaluations, rates = (
-            rows_to_array(self._columns[kind], self._rows[kind]) if folder is None else read_array(folder, kind)
+            rows_to_array(*self._rows[kind]) if folder is None else read_array(folder, kind)
             for kind in ("episode", "evaluation", "rates"))
         config = json.loads(lib.gpur_training_document(self._handle))
-        if self._stops:
-            self._say_interrupted()
-        else:
-            self._progress.say("done" if folder is None else f"done; the files are in {folder}")
+        self._say_end()
         self._is_done = not self._stops
         return TrainResult(self._agent, self._buffer, episodes, evaluations, rates, self._run.stats, config, folder)
 
-    def _say_interrupted(self) -> None:
+    def _say_end(self) -> None:
         folder, saved = self._folder, lib.gpur_training_saved_step(self._handle)
         command = (f"python -m gpureplay.train --resume {shlex.quote(str(folder))}" if self._has_name else
                    f"train(env, resume={str(folder)!r})")
-        if folder is None:
+        if not self._stops:
+            self._progress.say("done" if folder is None else f"done; the files are in {folder}")
+        elif folder is None:
             self._progress.say("interrupted")
         elif saved >= 0:
             self._progress.say(f"interrupted; {command} goes on after step {saved}")
@@ -633,23 +590,11 @@ class Training:
                           stacklevel=caller_depth())
 
 
-_CONFIGS: dict[str, Any] = {"fast_dqn": _c_api.FastDQNConfig, "apex": _c_api.ApexConfig, "ga3c": _c_api.GA3CConfig,
-                            "dqn": _c_api.DQNConfig, "dpg": _c_api.DPGConfig, "actor_critic": _c_api.ActorCriticConfig}
-
-
 def _copy(made: Any, settings: Any) -> None:
     ctypes.memmove(ctypes.addressof(settings), ctypes.addressof(made), ctypes.sizeof(made))
 
 
-def _json(value: Any) -> str:
-    """What JSON does not have is no setting, which is refused later, in other words."""
-    return json.dumps(value, default=repr)
-
-
 def _plain(value: Any) -> Any:
-    """The value as JSON gives it back: lists for tuples, and Python's numbers for NumPy's."""
-    if isinstance(value, Mapping):
-        return {str(name): _plain(one) for name, one in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(one) for one in value]
-    return value.item() if isinstance(value, np.generic) else value
+    """The value as JSON gives it back: lists for tuples, and Python's numbers for NumPy's. What JSON does not have is
+    no setting, which is refused later, in other words."""
+    return json.loads(json.dumps(value, default=lambda one: one.item() if isinstance(one, np.generic) else repr(one)))

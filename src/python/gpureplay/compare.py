@@ -9,7 +9,6 @@ of a human. With matplotlib the evaluations are also drawn, by environment steps
 from __future__ import annotations
 
 import argparse
-import json
 import math
 import os
 import sys
@@ -19,10 +18,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ._run_folder import folders_among, read_config
 from ._scores import human_normalized
 from .plot import Curve, average_episodes, evaluations_of, interval, settings_of
 
-_OWN = ("env", "env-options", "preset", "device", "threads", "seed", "steps", "checkpoint")  # no names of settings
+_OWN = ("preset", "device", "threads", "seed", "steps", "checkpoint")  # no names of settings
 
 
 class Row(NamedTuple):
@@ -69,7 +69,7 @@ def read_groups(folders: Sequence[str | os.PathLike[str]]) -> list[Group]:
     members: dict[tuple[str, str, str], list[Path]] = {}
     configs = {}
     for folder in map(Path, folders):
-        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+        config = read_config(folder)
         key = (*_kind_of(config), settings_of(config))
         members.setdefault(key, []).append(folder)
         configs[key] = config
@@ -147,10 +147,11 @@ def main() -> int:
     parser.add_argument("runs", metavar="RUN", nargs="+", help="the folder of a run")
     parser.add_argument("--out", metavar="FILE", help="the picture (compare.png in the folder that all are in)")
     given = parser.parse_args()
+    runs = folders_among(given.runs)
     try:
-        groups = read_groups(given.runs)
+        groups = read_groups(runs)
         print(table_of(rows_of(groups)))
-        folders = {os.path.dirname(os.path.abspath(run)) for run in given.runs}
+        folders = {os.path.dirname(os.path.abspath(run)) for run in runs}
         out = given.out or os.path.join(os.path.commonpath(sorted(folders)), "compare.png")
         draw(groups, out)
         print(out)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Plays games by the weights of a run: python -m gpureplay.play RUN [--episodes N] [--video FOLDER]. Needs gymnasium,
-and for videos moviepy, with which Gymnasium's RecordVideo writes them.
+and for videos moviepy, with which Gymnasium's RecordVideo writes them. `python -m gpureplay.train evaluate RUN` shows
+the mean return alone.
 
 RUN is the folder of a run, of any of the programs, in a game of the library, a plug-in, or an environment of Gymnasium
 or another that has a name. `gpureplay-train play` and `evaluate` are faster, and play what is in C."""
@@ -10,7 +11,6 @@ from __future__ import annotations
 import argparse
 import collections
 import importlib.util
-import json
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -24,6 +24,8 @@ from ._envs import is_native, maker_of_name, options_dict
 from ._library import GpureplayError
 from ._make_envs import make_env
 from ._policy import Policy
+from ._run_folder import read_config
+from .plot import interval
 
 _FILES = {"last": "", "best": "best.safetensors"}
 
@@ -41,13 +43,22 @@ def _make(config: dict[str, Any], env: str | None, env_options: str | None, vide
         raise ModuleNotFoundError("Gymnasium writes videos with moviepy, which is not installed; `pip install moviepy`",
                                   name="moviepy")
     name = env or config["options"]["env"]
+    if name.startswith("("):
+        raise ValueError("the run had an environment without a name, made by a function, say; --env must give the name "
+                         "of one like it: module:make_env")
     options = (None if env else config["options"].get("env-options")) if env_options is None else env_options
     render_mode = None if video is None else "rgb_array"
-    if is_native(name):
-        made: Any = make_env(name, env_options=options, render_mode=render_mode)
-    else:
-        given = {} if render_mode is None else {"render_mode": render_mode}
-        made = maker_of_name(name, {**options_dict(options), **given})(0)
+    try:
+        if is_native(name):
+            made: Any = make_env(name, env_options=options, render_mode=render_mode)
+        else:
+            given = {} if render_mode is None else {"render_mode": render_mode}
+            made = maker_of_name(name, {**options_dict(options), **given})(0)
+    except (TypeError, ValueError) as error:
+        if video is None or "render_mode" not in str(error):
+            raise
+        raise type(error)(f"--video is {video}, for which {name} is made with render_mode=\"rgb_array\": {error}"
+                          ) from None
     if video is None:
         return made
     from gymnasium.wrappers import RecordVideo
@@ -87,7 +98,7 @@ def play(run: str | os.PathLike[str], *, episodes: int = 5, seed: int = 1, weigh
     env, env_options: in place of those of the run. video: the folder to which each episode is recorded.
     """
     folder = Path(run)
-    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    config = read_config(folder)
     policy = Policy.open(folder / _FILES[weights], device=device, seed=seed)
     made = _make(config, env, env_options, video)
     try:
@@ -126,11 +137,14 @@ def _play_one(env: Any, see: Callable[[Any, bool], np.ndarray], act: Callable[[n
     return Game(score, length)
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m gpureplay.play", description=__doc__,
+def main(command: str = "play") -> int:
+    """command: "play", or "evaluate", which shows the result alone."""
+    program = f"python -m gpureplay.{'play' if command == 'play' else 'train evaluate'}"
+    default = 5 if command == "play" else 30
+    parser = argparse.ArgumentParser(prog=program, description=__doc__, allow_abbrev=False,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("run", metavar="RUN", help="the folder of a run")
-    parser.add_argument("--episodes", metavar="N", type=int, default=5, help="games; 5")
+    parser.add_argument("--episodes", metavar="N", type=int, default=default, help=f"games; {default}")
     parser.add_argument("--video", metavar="FOLDER", help="where a video of each episode goes")
     parser.add_argument("--weights", choices=_FILES, default="last", help="of the best evaluation, or the last ones")
     parser.add_argument("--epsilon", metavar="X", type=float, help="probability of a random action; that of the run's "
@@ -145,14 +159,19 @@ def main() -> int:
     try:
         if given["episodes"] < 1:
             raise ValueError(f"--episodes is {given['episodes']}; it must be 1 or more")
+        if not 0 <= (given["epsilon"] or 0) <= 1:
+            raise ValueError(f"--epsilon is {given['epsilon']}; it must be 0 to 1")
         for game in play(given.pop("run"), **given):
             games.append(game)
-            print(f"game {len(games)}: return {game.score:.7g}, {game.length} steps", flush=True)
+            if command == "play":
+                print(f"game {len(games)}: return {game.score:.7g}, {game.length} steps", flush=True)
     except (OSError, ValueError, KeyError, TypeError, ImportError, GpureplayError) as error:
-        print(f"python -m gpureplay.play: {error}", file=sys.stderr)
+        print(f"{program}: {error}", file=sys.stderr)
         return 2
     scores = np.array([game.score for game in games])
-    print(f"mean return {scores.mean():.7g} of {len(games)} games, standard deviation {scores.std():.4g}")
+    mean, half = interval(scores) if len(games) > 1 else (scores[0], 0.0)
+    between = f", 95% interval {mean - half:.7g} to {mean + half:.7g}" if len(games) > 1 else ""
+    print(f"mean return {mean:.7g} of {len(games)} games, standard deviation {scores.std():.4g}{between}")
     return 0
 
 

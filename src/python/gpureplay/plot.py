@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import _c_api
-from ._run_folder import is_apex, read_array
+from ._run_folder import folders_among, is_apex, read_array, read_config
 
 _EPISODES = 100  # of a mean
 _POINTS = 200  # of a mean over runs
@@ -110,7 +110,7 @@ def read_runs(folders: Sequence[str | os.PathLike[str]]) -> list[Runs]:
     groups: dict[str, list[Path]] = {}
     labels: dict[str, str] = {}
     for folder in map(Path, folders):
-        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+        config = read_config(folder)
         settings = settings_of(config)
         groups.setdefault(settings, []).append(folder)
         labels[settings] = _label_of(config)
@@ -207,9 +207,10 @@ def main() -> int:
     parser.add_argument("--out", metavar="FILE", help="the picture (curve.png in RUN, or in the folder "
                         "that all are in)")
     given = parser.parse_args()
+    runs = folders_among(given.runs)
     try:
-        out = given.out or os.path.join(os.path.commonpath([os.path.abspath(run) for run in given.runs]), "curve.png")
-        draw(given.runs, out)
+        out = given.out or os.path.join(os.path.commonpath([os.path.abspath(run) for run in runs]), "curve.png")
+        draw(runs, out)
     except (OSError, ValueError, KeyError, ImportError) as error:
         print(f"python -m gpureplay.plot: {error}", file=sys.stderr)
         return 2

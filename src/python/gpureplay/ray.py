@@ -44,7 +44,7 @@ from ._library import (Closed, FileError, GpureplayError, Interrupted, InvalidAr
 from ._options import APEX, refuse_unknown, system_of
 from ._policy import Policy
 from ._python_envs import PythonEnvs
-from ._run_folder import FILE
+from ._run_folder import FILE, refuse_two_folders
 from ._schema import fields_of
 from ._train import Training, TrainResult, train
 from ._tuples import ApexStats
@@ -112,19 +112,16 @@ class _Training(Training):
     def _was_stopped(self) -> bool:
         return self.is_asked_to_end or super()._was_stopped()
 
-    def _open(self, device: Any) -> None:
-        apex = self._part("apex", _c_api.ApexConfig)
+    def _place_actors(self) -> None:
+        """The library's settings keep their number, which is an option."""
+        apex = self._part("apex")
         self.actors = apex.remote_actors = apex.actors
-        super()._open(device)
-
-    def _complete(self, configs: RunConfigs) -> None:
-        """The library's settings keep the number of actors, which is an option."""
         self._processes = False
-        super()._complete(configs)
-        configs.own.actors = 0
 
-    def _note(self, own: Any, settings: Any) -> None:
-        settings.rows_under_way = own.rows_under_way
+    def _run_configs(self) -> RunConfigs:
+        configs = super()._run_configs()
+        configs.own.actors = 0
+        return configs
 
     def actor_settings(self) -> Settings:
         """What an actor has to know."""
@@ -486,9 +483,7 @@ class ApeX:
         for name in ("processes", "folder"):
             if options.get(name) is not None:
                 raise InvalidArgument(f"{name} is {options[name]!r}; on Ray it must be left out")
-        if options.get("out") is not None and options.get("resume") is not None:
-            raise InvalidArgument(f"out is {options['out']!r} and resume is {options['resume']!r}; only one of the two "
-                                  "may be given")
+        refuse_two_folders(options)
         if options.get("device") not in (None, "auto", "cpu", "cuda", "cuda:0"):
             raise InvalidArgument(f"device is {options['device']!r}; it must be auto, cpu or cuda: Ray gives the "
                                   "learner a GPU, which is its cuda:0")
@@ -525,7 +520,7 @@ class ApeX:
         token."""
         _join()
         given = {**self._given, **({} if steps is None else {"steps": steps})}
-        with own_words(lambda: system_of(given["preset"])):
+        with own_words(system_of(given["preset"])):
             return self._train(_Cluster(given, self._resources))
 
     def _train(self, cluster: _Cluster) -> TrainResult:

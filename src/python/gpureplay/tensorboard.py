@@ -21,7 +21,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from ._run_folder import read_array
+from ._run_folder import folders_among, read_array
 from .plot import episode_rows, seconds_at
 
 _NOT_CURVES = ("seconds", "step", "lane", "actor", "agent", "episodes")
@@ -114,7 +114,7 @@ def main() -> int:
     given = parser.parse_args()
     try:
         runs = []
-        for run in given.runs:
+        for run in folders_among(given.runs):
             runs.append(_Events(Path(run), None))
             print(runs[-1].target, flush=True)
         if given.follow:

@@ -22,7 +22,7 @@ from typing import Any
 from ._door import program_words
 from ._envs import game_names, is_native, name_of, open_envs
 from ._library import GpureplayError, InvalidArgument, check, for_program, lib
-from ._options import ALL, keyword_of, text_in_c
+from ._options import ALL, PRESETS, keyword_of, text_in_c
 from ._python_envs import PythonEnvs, PythonVector
 from ._run import EnvError
 from ._train import train
@@ -31,6 +31,8 @@ _PROGRAM = "python -m gpureplay.train"
 _INTERRUPTED = 130
 _OF_PROGRAM = {"out": "FOLDER", "resume": "FOLDER", "engine": "local|ray", "refill": None, "quiet": None, "list": None,
                "help": None}  # what stands for the value of options that are this program's; None: they have none
+_IN_C = {"seeds": "; here each run is started by itself, with its --seed", "work": ""}
+_NAMES_IN_C = "a game of --list, or a plug-in: ./games.so or ./games.so:Corridor"
 _HELP_BYTES = 1 << 16
 
 
@@ -47,17 +49,22 @@ if __name__ != "__main__":
 
 def _read(words: Sequence[str]) -> dict[str, Any]:
     """The options by their keywords, as texts. InvalidArgument: a word is none."""
-    rest, given = list(words), dict[str, Any]()
+    rest, given = ["--help" if word == "-h" else word for word in words], dict[str, Any]()
     if rest[:1] == ["list"]:
         rest, given["list"] = rest[1:], True
     if rest and not rest[0].startswith("-"):
+        if "list" not in given and rest[0] not in PRESETS:
+            raise InvalidArgument(f"{rest[0]} is no preset and no command; --help lists them")
         given["env" if "list" in given else "preset"] = rest.pop(0)
     while rest:
         word = rest.pop(0)
         flag, equals, value = word.partition("=")
         name = keyword_of(flag.removeprefix("--").replace("-", "_"))
+        if name in _IN_C:
+            raise InvalidArgument(f"{word} is an option of gpureplay-train alone{_IN_C[name]}")
         if not flag.startswith("--") or (name not in ALL and name not in _OF_PROGRAM):
-            raise InvalidArgument(f"{word} is not an option; --help lists them")
+            command = "list" if "list" in given else given.get("preset", "PRESET")
+            raise InvalidArgument(f"{word} is not an option; {_PROGRAM} {command} --help lists them")
         wanted = _OF_PROGRAM[name] if name in _OF_PROGRAM else \
             lib.gpur_training_option_value(name.rstrip("_").encode()).decode()
         if wanted is None and equals:
@@ -84,12 +91,15 @@ def _text(function: Any, *arguments: str | None) -> str:
 def _help(given: dict[str, Any]) -> str:
     env = given.get("env")
     has_defaults = env is not None and is_native(env)
-    text = _text(lib.gpur_training_help, given.get("preset"), env if has_defaults else None,
+    topic = "list" if "list" in given else given.get("preset")
+    text = _text(lib.gpur_training_help, topic, env if has_defaults else None,
                  given.get("env_options") if has_defaults else None)
-    more = "  --engine local|ray               of Ape-X: ray: actors and learner are on a cluster of Ray\n"
+    more = "  --engine local|ray              ray: actors and learner are on a cluster of Ray\n"
     # Without what the program in C alone has.
-    ours = re.sub(r"^(?:.* (?:evaluate|--work I) .*\n|  --seeds .*\n(?: {20}.*\n)*)", "", text, flags=re.M)
-    return ours.replace("gpureplay-train", _PROGRAM) + (more if str(given.get("preset")).startswith("apex") else "")
+    ours = re.sub(r"^(?:.* --work I .*\n|  --(?:seeds|work) .*\n(?: {20}.*\n)*)", "", text, flags=re.M)
+    names = f"{_NAMES_IN_C.replace(', or', ',')},\n{34 * ' '}an id of Gymnasium, or a function: module:make_env"
+    return ours.replace(_NAMES_IN_C, names).replace("gpureplay-train", _PROGRAM) + (
+        more if str(topic).startswith("apex") else "")
 
 
 def _described(name: str, env_options: str | None) -> str:
@@ -150,9 +160,10 @@ def _run(given: dict[str, Any]) -> None:
 
 
 def main() -> int:
-    if sys.argv[1:2] in (["play"], ["compare"]):
-        module = importlib.import_module(f"{__package__}.{sys.argv.pop(1)}")
-        return int(module.main())
+    if sys.argv[1:2] in (["play"], ["evaluate"], ["compare"]):
+        command = sys.argv.pop(1)
+        module = importlib.import_module(f"{__package__}.{'compare' if command == 'compare' else 'play'}")
+        return int(module.main(*([] if command == "compare" else [command])))
     try:
         given = _read(sys.argv[1:])
         if given.pop("help", False) or len(sys.argv) == 1:
