@@ -61,6 +61,12 @@ if(GPUREPLAY_HAS_CUDA)
     list(APPEND GPUREPLAY_STATIC_NEEDS ${GPUREPLAY_CUDART} rt)
 endif()
 
+# Which versions a compiled program can load: docs/compatibility.md.
+set(GPUREPLAY_SOVERSION ${GPUREPLAY_SOVERSION})
+if(PROJECT_VERSION_MAJOR EQUAL 0)
+    set(GPUREPLAY_SOVERSION 0.${PROJECT_VERSION_MINOR})
+endif()
+
 function(gpureplay_add_library name type)
     add_library(${name} ${type} ${gpureplay_objects})
     target_include_directories(${name} PUBLIC
@@ -68,7 +74,7 @@ function(gpureplay_add_library name type)
     target_link_libraries(${name} PRIVATE $<BUILD_INTERFACE:gpureplay_options>
         "$<BUILD_INTERFACE:${gpureplay_link_libraries}>")
     set_target_properties(${name} PROPERTIES OUTPUT_NAME gpureplay LINKER_LANGUAGE C
-        VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR})
+        VERSION ${PROJECT_VERSION} SOVERSION ${GPUREPLAY_SOVERSION})
     if(GPUREPLAY_HAS_CUDA)
         add_dependencies(${name} gpureplay_cuda_kernels)
     endif()

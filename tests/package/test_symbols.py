@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""The shared library exports what the public headers declare, all of it, and nothing else.
+"""The shared library exports what the public headers declare, all of it, and nothing else. Its SONAME is that of
+docs/compatibility.md.
 
 usage: test_symbols.py libgpureplay.so
 """
@@ -28,13 +29,19 @@ def exported(library):
     return {symbol[-1] for symbol in symbols if symbol[-1] not in ("_init", "_fini")}
 
 
+def promised_soname():
+    major, minor = (re.search(rf"GPUR_VERSION_{part} (\d+)", (HEADERS / "status.h").read_text(encoding="utf-8"))[1]
+                    for part in ("MAJOR", "MINOR"))
+    return f"libgpureplay.so.{major}.{minor}" if major == "0" else f"libgpureplay.so.{major}"
+
+
 def main():
     library = sys.argv[1]
     wanted, found = declared(), exported(library)
     assert len(wanted) > 40, f"only {len(wanted)} declarations were found"
     assert found == wanted, f"declared and not exported, or exported and not declared: {sorted(found ^ wanted)}"
     soname = re.findall(r"\(SONAME\).*\[(.*)\]", run("readelf", "-d", library))
-    assert soname == ["libgpureplay.so.0"], soname
+    assert soname == [promised_soname()], soname
     print(f"test_symbols: {len(found)} symbols, all declared; {soname[0]}")
 
 
