@@ -15,7 +15,7 @@ from ._envs import EnvOptions, open_envs
 from ._handle import refuse_after_fork
 from ._inputs import flag, integer
 from ._learner import DQN
-from ._library import InvalidArgument, lib
+from ._library import InvalidArgument, lib, texts_in_c
 from ._python_envs import Envs, PythonEnvs
 from ._run import LibraryRun, OnEvent, Reporter
 from ._tuples import ApexStats
@@ -154,7 +154,7 @@ def networks_of(agent: Agent) -> list[Settings]:
 def set_command(configs: RunConfigs, agent: Agent, env: str, env_options: EnvOptions) -> None:
     """Actors are processes."""
     command = _actor_command(agent, env, env_options)
-    words = (ctypes.c_char_p * (len(command) + 1))(*map(os.fsencode, command))
+    words = texts_in_c([*map(os.fsencode, command)])
     configs.own.command, configs.own.words = ctypes.addressof(words), words
 
 

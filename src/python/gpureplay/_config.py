@@ -13,7 +13,7 @@ import numpy as np
 from . import _c_api
 from ._choices import (ACTIVATIONS, CHOICES, FLAGS, SOURCES, choices_of, member_of, parts_in, settings_in)
 from ._inputs import flag, integer, put, put_count, real
-from ._library import InvalidArgument, check, lib
+from ._library import InvalidArgument, check, in_c, lib
 from ._schema import NUMPY, PREVIOUS, Field, shape_of, to_c
 from ._struct import Struct
 
@@ -97,9 +97,7 @@ def _begin(config: Any, init: Any, set_preset: Any, preset: Any) -> None:
         return
     if not isinstance(preset, str):
         raise TypeError(f"preset is {preset!r}; it must be a name, or None")
-    if "\0" in preset:
-        raise ValueError(f"preset is {preset!r}; it must have no NUL")
-    check(set_preset(ctypes.addressof(config), preset.encode()))
+    check(set_preset(ctypes.addressof(config), in_c("preset", preset)))
 
 
 # Buffers.
@@ -526,7 +524,7 @@ def apex_configs(settings: Settings) -> RunConfigs:
     if "epsilons" in settings:
         _set_epsilons(made.own, settings["epsilons"])
     folder = settings.get("folder")
-    made.own.folder = None if folder is None else os.fsencode(folder)
+    made.own.folder = None if folder is None else in_c("folder", folder)
     return made
 
 
@@ -711,11 +709,9 @@ class GA3CPreset(NamedTuple):
 def ga3c_preset(name: str, env_type: int | None, options: bytes) -> GA3CPreset:
     """The arguments are those of `set_envs`. InvalidArgument: there is no preset of that name, or it cannot take the
     environment."""
-    if "\0" in name:
-        raise ValueError(f"preset is {name!r}; it must have no NUL")
     learner, run = actor_critic_config({}), ga3c_configs({})
     set_envs(run.common, env_type, None, options)
-    check(lib.gpur_ga3c_preset(name.encode(), *map(ctypes.addressof, (run.common, learner, run.own))))
+    check(lib.gpur_ga3c_preset(in_c("preset", name), *map(ctypes.addressof, (run.common, learner, run.own))))
     return GA3CPreset(keywords_of_learner(learner), settings_of_run(run))
 
 

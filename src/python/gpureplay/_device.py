@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from . import _c_api
 from ._handle import Handle, refuse_after_fork, note_library_threads
-from ._library import check, lib
+from ._library import check, in_c, lib
 from ._inputs import flag, put, stream_of
 from ._struct import read_tuple
 from ._tuples import DeviceInfo
@@ -71,9 +71,9 @@ class Device(Handle):
     def __init__(self, name: str | TorchDevice = "auto", *, threads: int = 0, executor: str = "inline",
                  stream: Any = None, deterministic: bool = False):
         refuse_after_fork()
-        name = _name_of(name)
+        text = in_c("device", _name_of(name))
         config = _config(threads, executor, stream, deterministic)
-        super().__init__(lambda address: check(lib.gpur_device_open(name.encode(), ctypes.addressof(config), address)),
+        super().__init__(lambda address: check(lib.gpur_device_open(text, ctypes.addressof(config), address)),
                          lib.gpur_device_close)
         info = self.info
         self._stream = stream
@@ -116,8 +116,6 @@ class Device(Handle):
 def _name_of(device: str | TorchDevice, more: str = "") -> str:
     """The library's name of a device, from a name or a torch.device."""
     if isinstance(device, str):
-        if "\0" in device:
-            raise ValueError(f"device is {device!r}; it must have no NUL")
         return device
     kind, index = getattr(device, "type", None), getattr(device, "index", None)
     if type(device).__name__ != "device" or kind not in ("cpu", "cuda"):

@@ -17,7 +17,7 @@ from typing import Any, Optional, Union
 from . import _c_api
 from ._flatten import Translation
 from ._handle import signals_after
-from ._library import InvalidArgument, check, lib
+from ._library import InvalidArgument, check, in_c, lib
 from ._python_envs import Envs, PythonEnvs, PythonVector
 from ._schema import shape_of
 
@@ -33,7 +33,7 @@ class NativeEnvs(Envs):
     eval_count = 0
 
     def __init__(self, name: str, options: EnvOptions):
-        found, text = ctypes.c_void_p(), _text("env", name)
+        found, text = ctypes.c_void_p(), in_c("env", name)
         status = lib.gpur_env_find(text, ctypes.addressof(found))
         if status == 0:
             self.type = found.value or 0
@@ -45,7 +45,7 @@ class NativeEnvs(Envs):
             check(other)
             self.vector_type = found.value
         self.name = env_type(self).name.decode()
-        self.options = _text("env_options", options_text(options))
+        self.options = in_c("env_options", options_text(options))
 
     @functools.cached_property
     def translation(self) -> Translation:  # type: ignore[override]
@@ -60,12 +60,6 @@ def bounds_of(space: _c_api.Space) -> tuple[tuple[int, ...], tuple[float, ...], 
     low, high = ((one,) * count if many is None else tuple((ctypes.c_float * count).from_address(many))
                  for one, many in ((space.low, space.lows), (space.high, space.highs)))
     return shape, low, high
-
-
-def _text(name: str, text: str) -> bytes:
-    if "\0" in text:
-        raise ValueError(f"{name} is {text!r}; it must have no NUL")
-    return os.fsencode(text)
 
 
 def env_type(envs: Envs) -> _c_api.EnvType | _c_api.VectorEnvType:

@@ -19,7 +19,7 @@ from types import FrameType, TracebackType
 from typing import Any, Generic, NoReturn, TypeVar
 
 from . import _c_api
-from ._library import Closed, GpureplayError, check, failed, lib
+from ._library import Closed, GpureplayError, check, failed, in_c, lib
 from ._struct import read_tuple
 from ._tuples import FileInfo
 
@@ -344,18 +344,10 @@ def signals_after() -> Iterator[None]:
             raise signals.raised[0]
 
 
-def encoded_path(path: str | os.PathLike[str]) -> bytes:
-    """The path in C. ValueError: it contains a NUL, at which C would end it."""
-    name = os.fsencode(path)
-    if b"\0" in name:
-        raise ValueError(f"path is {path!r}; it must have no NUL")
-    return name
-
-
 def file_info(path: str | os.PathLike[str]) -> FileInfo:
     """Describes a file of `save` or `save_weights`, or any safetensors file. FileError: it is none."""
     info = _c_api.CheckpointInfo()
-    check(lib.gpur_checkpoint_get_info(encoded_path(path), ctypes.addressof(info)))
+    check(lib.gpur_checkpoint_get_info(in_c("path", path), ctypes.addressof(info)))
     return read_tuple(FileInfo, info)
 
 
@@ -368,7 +360,7 @@ def call_with_file(handle: Handle, function: Any, path: str | os.PathLike[str], 
     on_end: is called with the library's error, or None, before anything is raised.
     inside: makes a context that the call runs in.
     """
-    name, options, refusal = encoded_path(path), _c_api.CheckpointOptions(), None
+    name, options, refusal = in_c("path", path), _c_api.CheckpointOptions(), None
     with DeferredSignals() as signals, inside():
         raised = signals.raised
 

@@ -3,14 +3,15 @@
 
 from __future__ import annotations
 
+import ctypes
 import ctypes.util
 import os
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from . import _c_api
 from ._load import load
@@ -97,6 +98,19 @@ def last_error() -> str:
     """The library's text about the last error in this thread."""
     text: bytes = lib.gpur_last_error()
     return text.decode("utf-8", "replace")
+
+
+def in_c(name: str, text: str | os.PathLike[str]) -> bytes:
+    """The text of this argument in C. ValueError: it has a NUL, at which C would end it."""
+    encoded = os.fsencode(text)
+    if b"\0" in encoded:
+        raise ValueError(f"{name} is {text!r}; it must have no NUL")
+    return encoded
+
+
+def texts_in_c(texts: Sequence[bytes]) -> Any:
+    """An array of them, ended by NULL."""
+    return (ctypes.c_char_p * (len(texts) + 1))(*texts)
 
 
 _NOT_FINITE = ("its numbers must be finite", "it must be a finite number")  # words of the library

@@ -6,14 +6,13 @@ from __future__ import annotations
 
 import ctypes
 import keyword
-import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from . import _c_api
-from ._library import lib
+from ._library import in_c, lib
 
 APEX = _c_api.PRESET_APEX_DQN, _c_api.PRESET_APEX_DPG
 ACTOR_CRITIC = _c_api.PRESET_GA3C, _c_api.PRESET_A3C
@@ -66,18 +65,7 @@ def text_of(value: Any) -> str:
 
 def option_of(name: str, value: Any) -> bytes:
     """ "num_envs=8", as the library takes it."""
-    return f"{name.rstrip('_')}=".encode() + text_in_c(name, text_of(value))
-
-
-def text_in_c(name: str, text: str) -> bytes:
-    if "\0" in text:
-        raise ValueError(f"{name} is {text!r}; it must have no NUL")
-    return os.fsencode(text)
-
-
-def texts_in_c(texts: Sequence[bytes]) -> Any:
-    """An array of them, ended by NULL."""
-    return (ctypes.c_char_p * (len(texts) + 1))(*texts)
+    return f"{name.rstrip('_')}=".encode() + in_c(name, text_of(value))
 
 
 def refuse_unknown(given: Mapping[str, Any], function: str) -> None:

@@ -17,10 +17,10 @@ from ._config import (network_settings, policy_config, refuse_document, refuse_d
                       settings_text)
 from ._device import Device, TorchDevice, as_device
 from ._flatten import Translation, reading_of, translation_of
-from ._handle import Handle, Progress, call_with_file, encoded_path, note_library_threads
+from ._handle import Handle, Progress, call_with_file, note_library_threads
 from ._inputs import address_of, column, flag, integer, read_observations
 from ._learner import DQN, Learner
-from ._library import FileError, InvalidArgument, lib
+from ._library import FileError, InvalidArgument, in_c, lib
 from ._schema import NUMPY, Field, shape_of, to_c
 from ._struct import read_tuple
 from ._tuples import PolicyStats
@@ -152,7 +152,7 @@ class Policy(Handle):
                             "file; they are max_batch, streams, seed and math")
         policy = cls.__new__(cls)
         policy.check_nan, policy.device = flag("check_nan", check_nan), as_device(device)
-        config, encoded = policy_config(None, options), encoded_path(path)
+        config, encoded = policy_config(None, options), in_c("path", path)
         environment = _environment_of_run(Path(os.fsdecode(path)))
         note_library_threads()
         create = functools.partial(policy.device._call, lib.gpur_policy_open, encoded,

@@ -17,10 +17,10 @@ from . import _c_api
 from ._config import RunConfigs, Settings, fast_dqn_configs, set_envs, settings_of_run, settings_text
 from ._device import caller_depth
 from ._envs import EnvOptions, open_envs
-from ._handle import DeferredSignals, Handle, encoded_path, note_library_threads, refuse_after_fork, says_stop
+from ._handle import DeferredSignals, Handle, note_library_threads, refuse_after_fork, says_stop
 from ._inputs import flag, integer
 from ._learner import DQN, Learner
-from ._library import GpureplayError, InvalidArgument, check, failed, lib, with_advice
+from ._library import GpureplayError, InvalidArgument, check, failed, in_c, lib, with_advice
 from ._python_envs import Envs
 from ._struct import read_tuple
 from ._tuples import RunEvent, RunStats
@@ -51,7 +51,7 @@ class EvaluatedWeights:
         if self._policy is None:
             raise InvalidArgument("the weights of an evaluation can be saved until on_event returns, and it has "
                                   "returned")
-        check(lib.gpur_policy_save(self._policy, encoded_path(path), None))
+        check(lib.gpur_policy_save(self._policy, in_c("path", path), None))
 
 
 OnEvent = Callable[[RunEvent], Any]
@@ -269,7 +269,7 @@ class LibraryRun(Handle):
         FileError: a file cannot be written. Unavailable: the library was built without cJSON or xxHash.
 
         Ctrl-C while the files are written is raised when they are complete."""
-        self._call_watched(self._save, encoded_path(folder))
+        self._call_watched(self._save, in_c("folder", folder))
 
     def load(self, folder: str | os.PathLike[str]) -> None:
         """Restores such a folder, with the learner and the buffer, before the first `advance`, into a run with the same
@@ -278,7 +278,7 @@ class LibraryRun(Handle):
         self._load(folder, refill=False)
 
     def _load(self, folder: str | os.PathLike[str], refill: bool) -> None:
-        name = encoded_path(folder)
+        name = in_c("folder", folder)
         with DeferredSignals() as signals:  # environments are reset
             status = self._invoke(lib.gpur_run_load, name, int(refill))
             failure = None if status == 0 else self._failure(self._explain(failed(status)))

@@ -7,7 +7,7 @@ from __future__ import annotations
 import csv
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Union
 
@@ -51,6 +51,16 @@ def read_config(folder: str | os.PathLike[str]) -> dict[str, Any]:
     """config.json."""
     config: dict[str, Any] = json.loads(file_of(folder, "config.json").read_text(encoding="utf-8"))
     return config
+
+
+def grouped(folders: Sequence[str | os.PathLike[str]], key: Callable[[dict[str, Any]], Any]
+            ) -> dict[Any, tuple[dict[str, Any], list[Path]]]:
+    """The runs with equal keys of their config.json, and one of these, in the order given."""
+    groups: dict[Any, tuple[dict[str, Any], list[Path]]] = {}
+    for folder in map(Path, folders):
+        config = read_config(folder)
+        groups.setdefault(key(config), (config, []))[1].append(folder)
+    return groups
 
 
 def read_array(folder: str | os.PathLike[str], kind: str) -> np.ndarray:

@@ -28,15 +28,14 @@ from ._config import BUFFER_SETTINGS, RunConfigs, Settings, keywords_of_buffer, 
 from ._ddpg import DDPG
 from ._device import Device, TorchDevice, caller_depth
 from ._door import buffer_words, is_program, own_words
-from ._envs import EnvOptions, NativeEnvs, absolute, check_text, env_info, open_envs, options_text
+from ._envs import EnvOptions, NativeEnvs, check_text, env_info, open_envs, options_text
 from ._ga3c import GA3C, refuse_other_envs as refuse_envs_of_ga3c
-from ._handle import DeferredSignals, encoded_path, signals_after
+from ._handle import DeferredSignals, signals_after
 from ._inputs import flag
 from ._learner import DQN
-from ._library import (Advice, GpureplayError, Interrupted, InvalidArgument, Unavailable, check, failed, lib,
-                       with_advice)
-from ._options import (ACTOR_CRITIC, ALL, PRESETS, keyword_of, option_of, refuse_unknown, system_of, text_of,
-                       texts_in_c)
+from ._library import (Advice, GpureplayError, Interrupted, InvalidArgument, Unavailable, check, failed, in_c, lib,
+                       texts_in_c, with_advice)
+from ._options import ACTOR_CRITIC, ALL, PRESETS, keyword_of, option_of, refuse_unknown, system_of, text_of
 from ._progress import Progress
 from ._python_envs import Envs, PythonEnvs
 from ._run import Reporter, Run, cut_text, event_at, refuse_evaluations
@@ -113,10 +112,9 @@ def train(env: Any = None, *, preset: str | None = None, device: str | TorchDevi
     step where a checkpoint can be taken, saves it and the learner, and KeyboardInterrupt is raised; a second one, or
     where there are no checkpoints the first, ends it after the steps that the environments are taking now. EnvError: an
     environment in Python raised an exception, which is the cause; the text names the lane."""
+    given = locals()
     refuse_unknown(options, "train")
-    training = Training({"env": env, "preset": preset, "device": device, "out": out, "resume": resume,
-                         "progress": progress, "on_event": on_event, "env_options": env_options, "eval_env": eval_env,
-                         "check_nan": check_nan, "buffer": buffer, "agent": agent, "refill": refill, **options})
+    training = Training({**given, **options})
     with contextlib.closing(training):
         training.create()
         with own_words(training.system):
@@ -301,7 +299,7 @@ class Training:
         given, envs = self._given, self._envs
         options = {name: given[name] for name in ALL if given.get(name) is not None}
         if given["env"] is not None:
-            options["env"] = absolute(self._env) if self._has_name else _AN_OBJECT
+            options["env"] = self._env if self._has_name else _AN_OBJECT
         if given["env_options"] is not None:
             options["env_options"] = options_text(given["env_options"], self._env)
         if isinstance(given.get("epsilons"), (list, tuple)):
@@ -336,7 +334,7 @@ class Training:
         # An environment may change the current folder. "": the library chooses one.
         for name in ("out", "resume"):
             if given[name] is not None:
-                setattr(made, name, encoded_path(os.path.abspath(given[name]) if given[name] != "" else ""))
+                setattr(made, name, in_c(name, os.path.abspath(given[name]) if given[name] != "" else ""))
         made.refill, made.begins_again = flag("refill", given["refill"]), self._begins_again
         made.type = envs.type if envs.can_evaluate or envs.vector_type is None else None
         made.vector = envs.vector_type

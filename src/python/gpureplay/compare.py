@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ._run_folder import folders_among, read_config
+from ._run_folder import folders_among, grouped
 from ._scores import human_normalized
 from .plot import Curve, average_episodes, evaluations_of, interval, settings_of
 
@@ -66,22 +66,15 @@ def _kind_of(config: Mapping[str, Any]) -> tuple[str, str]:
 
 def read_groups(folders: Sequence[str | os.PathLike[str]]) -> list[Group]:
     """The runs by environment, preset and settings. ValueError: a run has no evaluation."""
-    members: dict[tuple[str, str, str], list[Path]] = {}
-    configs = {}
-    for folder in map(Path, folders):
-        config = read_config(folder)
-        key = (*_kind_of(config), settings_of(config))
-        members.setdefault(key, []).append(folder)
-        configs[key] = config
-    keys = sorted(members)
-    labels = _labels([configs[key] for key in keys], [members[key][0] for key in keys])
-    groups = [Group(key[0], label, [evaluations_of(folder) for folder in members[key]])
-              for key, label in zip(keys, labels)]
-    for key, group in zip(keys, groups):
-        for folder, curve in zip(members[key], group.evaluations):
+    groups = grouped(folders, lambda config: (*_kind_of(config), settings_of(config)))
+    configs, members = zip(*(groups[key] for key in sorted(groups)))
+    found = []
+    for config, runs, label in zip(configs, members, _labels(configs, [runs[0] for runs in members])):
+        found.append(Group(_kind_of(config)[0], label, [evaluations_of(folder) for folder in runs]))
+        for folder, curve in zip(runs, found[-1].evaluations):
             if not len(curve.steps):
                 raise ValueError(f"{folder} has no evaluation; each run that is compared must have one")
-    return groups
+    return found
 
 
 def rows_of(groups: Sequence[Group]) -> list[Row]:

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import _c_api
-from ._run_folder import folders_among, is_apex, read_array, read_config
+from ._run_folder import folders_among, grouped, is_apex, read_array
 
 _EPISODES = 100  # of a mean
 _POINTS = 200  # of a mean over runs
@@ -107,17 +107,10 @@ def _label_of(config: dict[str, Any]) -> str:
 
 def read_runs(folders: Sequence[str | os.PathLike[str]]) -> list[Runs]:
     """The runs by their settings, in the order given. Labels that would be equal get the names of the folders."""
-    groups: dict[str, list[Path]] = {}
-    labels: dict[str, str] = {}
-    for folder in map(Path, folders):
-        config = read_config(folder)
-        settings = settings_of(config)
-        groups.setdefault(settings, []).append(folder)
-        labels[settings] = _label_of(config)
-    found = []
-    for settings, members in groups.items():
-        label = labels[settings]
-        if list(labels.values()).count(label) > 1:
+    groups = [(_label_of(config), members) for config, members in grouped(folders, settings_of).values()]
+    labels, found = [label for label, _ in groups], []
+    for label, members in groups:
+        if labels.count(label) > 1:
             label = f"{label} ({members[0].name})"
         label = label.replace("$", r"\$")  # between which matplotlib reads formulas
         if len(members) > 1:

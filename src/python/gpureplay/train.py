@@ -21,8 +21,8 @@ from typing import Any
 
 from ._door import program_words
 from ._envs import game_names, is_native, name_of, open_envs
-from ._library import GpureplayError, InvalidArgument, check, for_program, lib
-from ._options import ALL, PRESETS, keyword_of, text_in_c
+from ._library import GpureplayError, InvalidArgument, check, for_program, in_c, lib
+from ._options import ALL, PRESETS, keyword_of
 from ._python_envs import PythonEnvs, PythonVector
 from ._run import EnvError
 from ._train import train
@@ -83,7 +83,7 @@ def _read(words: Sequence[str]) -> dict[str, Any]:
 def _text(function: Any, *arguments: str | None) -> str:
     """What the library writes."""
     text = ctypes.create_string_buffer(_HELP_BYTES)
-    encoded = [None if one is None else text_in_c("env", one) for one in arguments]
+    encoded = [None if one is None else in_c("env", one) for one in arguments]
     check(function(*encoded, text, _HELP_BYTES))
     return text.value.decode("utf-8", "replace")
 
