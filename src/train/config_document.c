@@ -219,7 +219,7 @@ static void add_settings(gpur_json *j, const gpur_train_system *system, const gp
     gpur_json_begin(j, system->run.name, '{');
     add_members(j, system->run.members, (const char *)s + system->run.at);
     add_members(j, gpur_run_config_members, &s->all);
-    if (system->networks)
+    if (system->has_actors)
         gpur_json_integer(j, "processes", s->apex.command != NULL);
     gpur_json_end(j, '}');
     if (s->replay.field_count > 0)
@@ -233,10 +233,7 @@ gpur_status gpur_config_document_make(const gpur_training_config *given, const g
                                       const gpur_train_settings *s, gpur_device *device, gpur_text *document)
 {
     const gpur_train_system *const system = gpur_train_system_of(o->system);
-    gpur_train_settings settled = *s;
     gpur_json j = {.out = document};
-    if (system->settle)
-        system->settle(&settled);
     gpur_text_clear(document);
     gpur_json_begin(&j, NULL, '{');
     gpur_json_string(&j, "program", given->program ? given->program : "gpureplay-train");
@@ -246,7 +243,7 @@ gpur_status gpur_config_document_make(const gpur_training_config *given, const g
     GPUR_TRY(add_device(&j, device));
     add_options(&j, o, s);
     add_environment(&j, s, given->document);
-    add_settings(&j, system, &settled);
+    add_settings(&j, system, s);
     gpur_json_end(&j, '}');
     return GPUR_OK;
 }

@@ -37,7 +37,7 @@ static gpur_status fill(const gpur_options *o, gpur_train_settings *s)
     return GPUR_OK;
 }
 
-/* Of two switches that exclude each other the one that is given decides, and not the preset. */
+/* With `concurrent` it acts by the target network, if there is one. Of two switches that exclude each other the one that is given decides, and not the preset. */
 static void use_order(const gpur_options *o, gpur_train_settings *s)
 {
     gpur_fast_dqn_config *const run = &s->fast_dqn;
@@ -47,6 +47,8 @@ static void use_order(const gpur_options *o, gpur_train_settings *s)
         run->concurrent = 0;
     if (run->concurrent && !gpur_options_value(o, "burst"))
         run->burst = 0;
+    if (run->concurrent && s->dqn.returns.cache_size == 0)
+        run->act = GPUR_ACT_TARGET;
 }
 
 static gpur_status check_run(const gpur_options *o, const gpur_train_settings *s)
@@ -169,11 +171,6 @@ static gpur_status complete(const gpur_options *o, gpur_train_settings *s)
     return check_lambda(o, s);
 }
 
-static void describe(gpur_text *text, const gpur_train_settings *s)
-{
-    gpur_text_add(text, "%s, %d at a time, by %s", s->env.name, (int)s->fast_dqn.num_envs, s->preset);
-}
-
 static gpur_status open_all(gpur_train_settings *s, gpur_train_handles *h)
 {
     GPUR_TRY(gpur_replay_create(h->device, &s->replay, &h->replay));
@@ -181,86 +178,58 @@ static gpur_status open_all(gpur_train_settings *s, gpur_train_handles *h)
     return gpur_fast_dqn_create(h->learner, &s->all, &s->fast_dqn, &h->run);
 }
 
-/* With `concurrent` it acts by the target network, if there is one. */
-static void settle(gpur_train_settings *s)
-{
-    if (s->fast_dqn.concurrent && s->dqn.returns.cache_size == 0)
-        s->fast_dqn.act = GPUR_ACT_TARGET;
-    gpur_train_settle_source(&s->replay, &s->dqn.index_source);
-}
-
-/* A checkpoint is between two target periods. */
-static int64_t checkpoint_granule(const gpur_train_settings *s)
-{
-    return s->fast_dqn.target_period;
-}
-
 static void add_rates(gpur_row *row, const gpur_train_span *span)
 {
     const gpur_run_stats *const from = &span->from->run, *const to = &span->to->run;
-    const double inferences = (double)(to->fast_dqn.inferences - from->fast_dqn.inferences);
-    const double flushing = to->fast_dqn.flush_seconds - from->fast_dqn.flush_seconds;
-    const double copying = to->fast_dqn.copy_seconds - from->fast_dqn.copy_seconds;
-    const int64_t learned = span->to->learner.steps - span->from->learner.steps;
-    const int64_t drawn = span->settings->dqn.returns.cache_size > 0 ? learned * span->settings->dqn.batch_size : 0;
-    gpur_row_add(row, "train_steps", (double)span->to->learner.steps);
-    gpur_row_add(row, "episodes", (double)to->episodes);
-    gpur_row_add(row, "env_steps_per_second",
-                 gpur_train_ratio((double)(span->to->step - span->from->step), span->seconds));
-    gpur_row_add(row, "inferences_per_second", gpur_train_ratio(inferences, span->seconds));
-    gpur_row_add(row, "observations_per_inference",
-                 gpur_train_ratio((double)(to->fast_dqn.inferred - from->fast_dqn.inferred), inferences));
-    gpur_row_add(row, "train_steps_per_second",
-                 gpur_train_ratio((double)(to->train_steps - from->train_steps), span->seconds));
-    gpur_row_add(row, "env_share", gpur_train_ratio(to->env_seconds - from->env_seconds, span->seconds));
-    gpur_row_add(row, "infer_share",
-                 gpur_train_ratio(to->fast_dqn.infer_seconds - from->fast_dqn.infer_seconds, span->seconds));
-    gpur_row_add(row, "train_share", gpur_train_ratio(to->train_seconds - from->train_seconds, span->seconds));
-    gpur_row_add(row, "publish_share", gpur_train_ratio(flushing, span->seconds));
-    gpur_row_add(row, "copy_share", gpur_train_ratio(copying, span->seconds));
-    gpur_row_add(row, "eval_share", gpur_train_ratio(to->eval_seconds - from->eval_seconds, span->seconds));
-    gpur_row_add(row, "publish_seconds", flushing);
-    gpur_row_add(row, "copy_seconds", copying);
+    const gpur_learner_stats *const learned = &span->to->learner, *const before = &span->from->learner;
+    const gpur_dqn_config *const dqn = &span->settings->dqn;
+    const double seconds = span->seconds, inferences = GPUR_SINCE(fast_dqn.inferences);
+    const int64_t batch = dqn->returns.cache_size > 0 ? dqn->batch_size : 0; /* drawn from the cache */
+    gpur_row_add(row, "inferences_per_second", gpur_ratio(inferences, seconds));
+    gpur_row_add(row, "observations_per_inference", gpur_ratio(GPUR_SINCE(fast_dqn.inferred), inferences));
+    gpur_row_add(row, "train_steps_per_second", gpur_ratio(GPUR_SINCE(train_steps), seconds));
+    gpur_row_add(row, "env_share", gpur_ratio(GPUR_SINCE(env_seconds), seconds));
+    gpur_row_add(row, "infer_share", gpur_ratio(GPUR_SINCE(fast_dqn.infer_seconds), seconds));
+    gpur_row_add(row, "train_share", gpur_ratio(GPUR_SINCE(train_seconds), seconds));
+    gpur_row_add(row, "publish_share", gpur_ratio(GPUR_SINCE(fast_dqn.flush_seconds), seconds));
+    gpur_row_add(row, "copy_share", gpur_ratio(GPUR_SINCE(fast_dqn.copy_seconds), seconds));
+    gpur_row_add(row, "eval_share", gpur_ratio(GPUR_SINCE(eval_seconds), seconds));
+    gpur_row_add(row, "publish_seconds", GPUR_SINCE(fast_dqn.flush_seconds));
+    gpur_row_add(row, "copy_seconds", GPUR_SINCE(fast_dqn.copy_seconds));
     gpur_row_add(row, "recent_return", to->recent_return);
-    gpur_row_add(row, "epsilon", (double)gpur_learner_epsilon(span->learner, span->to->step));
+    gpur_row_add(row, "epsilon", (double)gpur_learner_epsilon(span->learner, to->env_steps));
     gpur_train_add_learning(row, span);
-    gpur_row_add(
-        row, "missing_share",
-        gpur_train_ratio((double)(span->to->learner.missing_rows - span->from->learner.missing_rows), (double)drawn));
+    gpur_row_add(row, "missing_share",
+                 gpur_ratio((double)(learned->missing_rows - before->missing_rows),
+                            (double)((learned->steps - before->steps) * batch)));
 }
 
-static int show_beginning(gpur_text *line, const gpur_train_settings *s, const gpur_train_sample *now)
+static int show_beginning(gpur_text *line, const gpur_train_settings *s, const gpur_run_stats *now)
 {
-    if (now->step > 0 || now->run.fast_dqn.prepopulated >= s->fast_dqn.prepopulation)
+    if (now->env_steps > 0 || now->fast_dqn.prepopulated >= s->fast_dqn.prepopulation)
         return 0;
-    gpur_text_add(line, "random steps before training: %" PRId64 " of %" PRId64, now->run.fast_dqn.prepopulated,
+    gpur_text_add(line, "random steps before training: %" PRId64 " of %" PRId64, now->fast_dqn.prepopulated,
                   s->fast_dqn.prepopulation);
     return 1;
 }
 
-static void show_values(gpur_text *line, const gpur_row *rates, const gpur_train_sample *now)
-{
-    gpur_train_show(line, "steps/s", gpur_row_value(rates, "env_steps_per_second"));
-    gpur_train_show(line, "train/s", gpur_row_value(rates, "train_steps_per_second"));
-    gpur_train_show(line, "return", now->run.recent_return);
-    gpur_train_show(line, "evaluated", now->run.evaluated_return);
-    gpur_train_show(line, "epsilon", gpur_row_value(rates, "epsilon"));
-    gpur_train_show(line, "loss", gpur_row_value(rates, "loss"));
-    gpur_train_show(line, "missing", gpur_row_value(rates, "missing_share"));
-}
+static const char *const shown[] = {
+    "steps/s", "env_steps_per_second", "train/s", "train_steps_per_second", "epsilon", "epsilon", "loss", "loss",
+    "missing", "missing_share",        NULL};
 
 const gpur_train_system gpur_train_fast_dqn = {
     .run = {"run", gpur_fast_dqn_config_members, offsetof(gpur_train_settings, fast_dqn)},
     .learner = {"learner", gpur_dqn_config_members, offsetof(gpur_train_settings, dqn)},
+    .count = offsetof(gpur_train_settings, fast_dqn.num_envs),
     .math = offsetof(gpur_train_settings, dqn.math),
+    .source = offsetof(gpur_train_settings, dqn.index_source),
+    .granule = offsetof(gpur_train_settings, fast_dqn.target_period),
+    .lane = "lane",
+    .lanes = " at a time",
+    .shown = shown,
     .fill = fill,
     .complete = complete,
-    .describe = describe,
     .open = open_all,
-    .settle = settle,
-    .checkpoint_granule = checkpoint_granule,
     .add_rates = add_rates,
     .show_beginning = show_beginning,
-    .show_values = show_values,
-    .lane = "lane",
 };

@@ -38,11 +38,6 @@ static gpur_status complete(const gpur_options *o, gpur_train_settings *s)
     return gpur_train_use_checkpoint(o, 1, s);
 }
 
-static void describe(gpur_text *text, const gpur_train_settings *s)
-{
-    gpur_text_add(text, "%s, %d agents, by %s", s->env.name, (int)s->ga3c.agents, s->preset);
-}
-
 static gpur_status open_all(gpur_train_settings *s, gpur_train_handles *h)
 {
     GPUR_TRY(gpur_actor_critic_create(h->device, &s->actor_critic, &h->learner));
@@ -52,53 +47,35 @@ static gpur_status open_all(gpur_train_settings *s, gpur_train_handles *h)
 /* Shares of agents are of the time that they spend in environments, and wait for replies and for room. */
 static void add_rates(gpur_row *row, const gpur_train_span *span)
 {
-    const gpur_run_stats *const from = &span->from->run, *const to = &span->to->run;
-    const gpur_ga3c_stats *const old = &from->ga3c, *const new = &to->ga3c;
-    const double seconds = span->seconds, predictions = (double)(new->predictions - old->predictions);
-    const double rollouts = (double)(new->training_batches - old->training_batches);
-    const double env = to->env_seconds - from->env_seconds, wait = new->wait_seconds - old->wait_seconds;
-    const double lived = env + wait + new->queue_seconds - old->queue_seconds;
-    const int has_trained = to->train_steps > from->train_steps;
-    gpur_row_add(row, "train_steps", (double)to->train_steps);
-    gpur_row_add(row, "episodes", (double)to->episodes);
-    gpur_row_add(row, "env_steps_per_second", gpur_train_ratio((double)(to->env_steps - from->env_steps), seconds));
-    gpur_row_add(row, "predictions_per_second", gpur_train_ratio(predictions, seconds));
-    gpur_row_add(row, "rollouts_per_second", gpur_train_ratio(rollouts, seconds));
-    gpur_row_add(row, "predictions_per_rollout", gpur_train_ratio(predictions, rollouts));
-    gpur_row_add(row, "train_steps_per_second",
-                 gpur_train_ratio((double)(to->train_steps - from->train_steps), seconds));
-    gpur_row_add(row, "prediction_batch",
-                 gpur_train_ratio(predictions, (double)(new->prediction_batches - old->prediction_batches)));
-    gpur_row_add(row, "prediction_queue", new->prediction_queue);
-    gpur_row_add(row, "training_queue", new->training_queue);
-    gpur_row_add(row, "mean_lag",
-                 gpur_train_ratio(new->mean_lag *(double)new->trained_rows - old->mean_lag *(double)old->trained_rows,
-                                  (double)(new->trained_rows - old->trained_rows)));
-    gpur_row_add(row, "largest_lag", (double)new->largest_lag);
-    gpur_row_add(row, "queue_lag", (double)new->queue_lag);
-    gpur_row_add(row, "queue_lag_bound", (double)new->queue_lag_bound);
-    gpur_row_add(row, "agents", (double)new->agents);
-    gpur_row_add(row, "predictors", (double)new->predictors);
-    gpur_row_add(row, "trainers", (double)new->trainers);
-    gpur_row_add(row, "env_share", gpur_train_ratio(env, lived));
-    gpur_row_add(row, "wait_share", gpur_train_ratio(wait, lived));
-    gpur_row_add(row, "predict_share", gpur_train_ratio(new->predict_seconds - old->predict_seconds, seconds));
-    gpur_row_add(row, "train_share", gpur_train_ratio(to->train_seconds - from->train_seconds, seconds));
-    gpur_row_add(row, "recent_return", to->recent_return);
-    gpur_row_add(row, "entropy", has_trained ? new->entropy : NAN);
-    gpur_row_add(row, "value_loss", has_trained ? new->value_loss : NAN);
-    gpur_row_add(row, "learning_rate", has_trained ? new->learning_rate : NAN);
-    gpur_row_add(row, "gradient_norm", has_trained ? new->gradient_norm : NAN);
-}
-
-static void show_values(gpur_text *line, const gpur_row *rates, const gpur_train_sample *now)
-{
-    gpur_train_show(line, "steps/s", gpur_row_value(rates, "env_steps_per_second"));
-    gpur_train_show(line, "rollouts/s", gpur_row_value(rates, "rollouts_per_second"));
-    gpur_train_show(line, "return", now->run.recent_return);
-    gpur_train_show(line, "entropy", gpur_row_value(rates, "entropy"));
-    gpur_train_show(line, "lag", gpur_row_value(rates, "mean_lag"));
-    gpur_train_show(line, "agents", (double)now->run.ga3c.agents);
+    const gpur_ga3c_stats *const from = &span->from->run.ga3c, *const to = &span->to->run.ga3c;
+    const gpur_run_stats *const before = &span->from->run, *const now = &span->to->run;
+    const double seconds = span->seconds, predictions = GPUR_SINCE(predictions);
+    const double rollouts = GPUR_SINCE(training_batches), wait = GPUR_SINCE(wait_seconds);
+    const double env = now->env_seconds - before->env_seconds, lived = env + wait + GPUR_SINCE(queue_seconds);
+    const double train_steps = (double)(now->train_steps - before->train_steps);
+    gpur_row_add(row, "predictions_per_second", gpur_ratio(predictions, seconds));
+    gpur_row_add(row, "rollouts_per_second", gpur_ratio(rollouts, seconds));
+    gpur_row_add(row, "predictions_per_rollout", gpur_ratio(predictions, rollouts));
+    gpur_row_add(row, "train_steps_per_second", gpur_ratio(train_steps, seconds));
+    gpur_row_add(row, "prediction_batch", gpur_ratio(predictions, GPUR_SINCE(prediction_batches)));
+    gpur_row_add(row, "prediction_queue", to->prediction_queue);
+    gpur_row_add(row, "training_queue", to->training_queue);
+    gpur_row_add(row, "mean_lag", gpur_ratio(GPUR_SINCE(lag_sum), GPUR_SINCE(trained_rows)));
+    gpur_row_add(row, "largest_lag", (double)to->largest_lag);
+    gpur_row_add(row, "queue_lag", (double)to->queue_lag);
+    gpur_row_add(row, "queue_lag_bound", (double)to->queue_lag_bound);
+    gpur_row_add(row, "agents", to->agents);
+    gpur_row_add(row, "predictors", to->predictors);
+    gpur_row_add(row, "trainers", to->trainers);
+    gpur_row_add(row, "env_share", gpur_ratio(env, lived));
+    gpur_row_add(row, "wait_share", gpur_ratio(wait, lived));
+    gpur_row_add(row, "predict_share", gpur_ratio(GPUR_SINCE(predict_seconds), seconds));
+    gpur_row_add(row, "train_share", gpur_ratio(now->train_seconds - before->train_seconds, seconds));
+    gpur_row_add(row, "recent_return", now->recent_return);
+    gpur_row_add(row, "entropy", train_steps > 0.0 ? to->entropy : NAN);
+    gpur_row_add(row, "value_loss", train_steps > 0.0 ? to->value_loss : NAN);
+    gpur_row_add(row, "learning_rate", train_steps > 0.0 ? to->learning_rate : NAN);
+    gpur_row_add(row, "gradient_norm", train_steps > 0.0 ? to->gradient_norm : NAN);
 }
 
 /* Steps a second on System I, "PPS" [Babaeizadeh et al. 2017, table 2]; "" if it has none of this preset. */
@@ -111,13 +88,6 @@ static const char *paper_steps(const char *preset)
         if (strcmp(preset, rates[i][0]) == 0)
             return rates[i][1];
     return "";
-}
-
-static void add_rate(gpur_text *text, const char *name, double value, const char *unit, const char *paper)
-{
-    gpur_text_add(text, "%-28s", name);
-    gpur_text_add_short(text, value, 12);
-    gpur_text_add(text, "  %-20s%10s\n", unit, paper);
 }
 
 /* The share of trained steps in a few bins of the policy lag. */
@@ -139,7 +109,7 @@ static void add_lags(gpur_text *text, const gpur_ga3c_stats *old, const gpur_ga3
             gpur_text_add(text, " or more");
         else if (lag - first > 1)
             gpur_text_add(text, "-%d", lag - 1);
-        gpur_text_add(text, " %.3g%%", 100.0 * gpur_train_ratio((double)count, rows));
+        gpur_text_add(text, " %.3g%%", 100.0 * gpur_ratio((double)count, rows));
     }
     gpur_text_add(text, "\n");
     if (new->queue_lag_bound > 0)
@@ -167,23 +137,29 @@ static void add_summary(gpur_text *text, const gpur_train_span *span, const gpur
         {"trainers train", "train_share", 100, "% of the time"},
         {"mean policy lag", "mean_lag", 1, "updates"},
     };
-    const gpur_ga3c_stats *const old = &span->from->run.ga3c, *const new = &span->to->run.ga3c;
+    const gpur_ga3c_stats *const from = &span->from->run.ga3c, *const to = &span->to->run.ga3c;
     gpur_text_add(text, "%-28s%12s  %-20s%10s\n", "", "this run", "", "the paper");
-    add_rate(text, "environment steps (PPS)", gpur_row_value(rates, "env_steps_per_second"), "/s",
-             paper_steps(span->settings->preset));
+    gpur_train_add_line(text, "environment steps (PPS)", gpur_row_value(rates, "env_steps_per_second"), "/s",
+                        paper_steps(span->settings->preset), "");
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        add_rate(text, rows[i].name, rows[i].scale * gpur_row_value(rates, rows[i].column), rows[i].unit, "");
-    add_rate(
-        text, "rollouts refused, replaced",
-        (double)(new->refused_rollouts - old->refused_rollouts + new->overwritten_rollouts - old->overwritten_rollouts),
-        "", "");
-    add_lags(text, old, new);
+        gpur_train_add_line(text, rows[i].name, rows[i].scale * gpur_row_value(rates, rows[i].column), rows[i].unit, "",
+                            "");
+    gpur_train_add_line(text, "rollouts refused, replaced",
+                        GPUR_SINCE(refused_rollouts) + GPUR_SINCE(overwritten_rollouts), "", "", "");
+    add_lags(text, from, to);
 }
+
+static const char *const shown[] = {"steps/s",    "env_steps_per_second",
+                                    "rollouts/s", "rollouts_per_second",
+                                    "entropy",    "entropy",
+                                    "lag",        "mean_lag",
+                                    "agents",     "agents",
+                                    NULL};
 
 #define ACTOR_CRITIC                                                                                                   \
     .run = {"ga3c", gpur_ga3c_config_members, offsetof(gpur_train_settings, ga3c)},                                    \
     .learner = {"actor_critic", gpur_actor_critic_config_members, offsetof(gpur_train_settings, actor_critic)},        \
-    .math = offsetof(gpur_train_settings, actor_critic.math), .fill = fill, .complete = complete,                      \
-    .describe = describe, .open = open_all, .add_rates = add_rates, .show_values = show_values,                        \
-    .add_summary = add_summary, .lacks_eval_length = 1, .lane = "agent"
-const gpur_train_system gpur_train_ga3c = {ACTOR_CRITIC, .has_tuner_file = 1}, gpur_train_a3c = {ACTOR_CRITIC};
+    .count = offsetof(gpur_train_settings, ga3c.agents), .math = offsetof(gpur_train_settings, actor_critic.math),     \
+    .lane = "agent", .lanes = " agents", .shown = shown, .fill = fill, .complete = complete, .open = open_all,         \
+    .add_rates = add_rates, .add_summary = add_summary, .lacks_eval_length = 1
+const gpur_train_system gpur_train_ga3c = {ACTOR_CRITIC, .has_tuner = 1}, gpur_train_a3c = {ACTOR_CRITIC};

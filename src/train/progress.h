@@ -7,20 +7,18 @@
 typedef struct gpur_progress {
     gpur_record *record;
     const gpur_train_system *system;
-    gpur_train_span span; /* of which settings and learner are set */
+    const gpur_train_settings *settings;
     const gpur_train_handles *handles;
-    int64_t first_step; /* where this process began or resumed the run */
-    double first_seconds, began;
-    int64_t counted;               /* environment steps that the statistics had at the beginning */
+    void (*say)(void *user, int32_t kind, const char *line);
+    void *user;
+    double first_seconds, began;   /* what the run had taken when this process began or resumed it, and when that was */
     int32_t rows;                  /* that were added */
     gpur_train_sample first, last; /* of the beginning, and of the last row */
     gpur_row rates;                /* that are shown */
     int has_told_of_age, has_warned_of_cut_games;
-    void (*say)(void *user, int32_t kind, const char *line);
-    void *user;
 } gpur_progress;
 
-/* Begins to count. The members up to first_seconds are set, and `say`. */
+/* Begins to count. The members up to first_seconds are set. */
 gpur_status gpur_progress_begin(gpur_progress *progress);
 
 /* Fills in the columns of rates.csv. */

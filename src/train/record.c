@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
@@ -29,10 +30,9 @@ enum { LOG = GPUR_RECORD_KINDS };
 
 const char *gpur_record_file_name(const gpur_train_system *system, int file)
 {
-    if (system && ((file == GPUR_RECORD_ACTOR && !system->has_actors_file) ||
-                   (file == GPUR_RECORD_TUNER && !system->has_tuner_file)))
-        return NULL;
-    return kinds[file].file;
+    const int is_missing = system && ((file == GPUR_RECORD_ACTOR && !system->has_actors) ||
+                                      (file == GPUR_RECORD_TUNER && !system->has_tuner));
+    return is_missing ? NULL : kinds[file].file;
 }
 
 static gpur_record_kind kind_of(const gpur_run_event *event)
@@ -41,6 +41,17 @@ static gpur_record_kind kind_of(const gpur_run_event *event)
            : event->kind == GPUR_RUN_EVALUATION ? GPUR_RECORD_EVALUATION
            : event->kind == GPUR_RUN_TUNED      ? GPUR_RECORD_TUNER
                                                 : GPUR_RECORD_ACTOR;
+}
+
+/* The number with the fewest digits that is the same float. */
+static double shortest(float value)
+{
+    char digits[40];
+    int count = 6;
+    do
+        snprintf(digits, sizeof digits, "%.*g", count, (double)value);
+    while (strtof(digits, NULL) != value && count++ < 9);
+    return strtod(digits, NULL);
 }
 
 static void fill_row(const gpur_train_system *system, gpur_record_kind kind, const gpur_run_event *event, gpur_row *row)
@@ -52,8 +63,8 @@ static void fill_row(const gpur_train_system *system, gpur_record_kind kind, con
         gpur_row_add(row, system->lane, event->env_index);
         gpur_row_add(row, "length", (double)event->length);
         gpur_row_add(row, "return", event->mean_return);
-        if (system->add_episode)
-            system->add_episode(row, event);
+        if (system->has_actors)
+            gpur_row_add(row, "epsilon", shortest(event->epsilon));
         break;
     case GPUR_RECORD_EVALUATION:
         gpur_row_add(row, "episodes", (double)event->episodes);
@@ -72,7 +83,8 @@ static void fill_row(const gpur_train_system *system, gpur_record_kind kind, con
     default:
         gpur_row_add(row, "actor", event->env_index);
         gpur_row_add(row, "incarnation", (double)event->incarnation);
-        gpur_row_add_word(row, "event", event->kind == GPUR_RUN_STARTED ? "started" : "ended");
+        gpur_row_add(row, "event", 0.0);
+        row->words[row->count - 1] = event->kind == GPUR_RUN_STARTED ? "started" : "ended";
         gpur_row_add(row, "asked", event->asked);
         gpur_row_add(row, "lost_blocks", (double)event->lost_blocks);
         gpur_row_add(row, "lost_rows", (double)event->lost_rows);

@@ -43,6 +43,12 @@ typedef struct gpur_train_settings {
     float epsilons[GPUR_APEX_MAX_ACTORS]; /* those that `apex` points to */
 } gpur_train_settings;
 
+/* A member of it, by its offset. */
+static inline void *gpur_train_member(const gpur_train_settings *settings, size_t at)
+{
+    return (char *)settings + at;
+}
+
 /* Whether this build of the library can save to files. */
 int gpur_can_save_files(void);
 

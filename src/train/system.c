@@ -6,6 +6,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 const gpur_train_system *gpur_train_system_of(int32_t system)
@@ -23,9 +24,16 @@ int gpur_train_is_small(const gpur_train_settings *s)
     return strstr(s->preset, "-small") != NULL;
 }
 
-double gpur_train_ratio(double a, double b)
+double gpur_ratio(double a, double b)
 {
     return b > 0.0 ? a / b : NAN;
+}
+
+void gpur_row_add(gpur_row *row, const char *name, double value)
+{
+    row->names[row->count] = name;
+    row->values[row->count] = value;
+    row->words[row->count++] = NULL;
 }
 
 double gpur_row_value(const gpur_row *row, const char *name)
@@ -36,12 +44,6 @@ double gpur_row_value(const gpur_row *row, const char *name)
     return NAN;
 }
 
-void gpur_train_show(gpur_text *line, const char *name, double value)
-{
-    if (isfinite(value))
-        gpur_text_add(line, "  %s %.4g", name, value);
-}
-
 void gpur_train_add_learning(gpur_row *row, const gpur_train_span *span)
 {
     const gpur_learner_stats *const learner = &span->to->learner;
@@ -50,6 +52,15 @@ void gpur_train_add_learning(gpur_row *row, const gpur_train_span *span)
     gpur_row_add(row, "loss", has_trained ? (double)learner->mean_loss : NAN);
     gpur_row_add(row, "mean_q", has_trained ? (double)learner->mean_q : NAN);
     gpur_row_add(row, "gradient_norm", has_trained ? (double)learner->gradient_norm : NAN);
+}
+
+void gpur_train_add_line(gpur_text *text, const char *name, double value, const char *unit, const char *one,
+                         const char *other)
+{
+    char number[32] = "-";
+    if (isfinite(value))
+        snprintf(number, sizeof number, value >= 1000.0 ? "%.0f" : "%.4g", value);
+    gpur_text_add(text, "%-28s%12s  %-20s%10s%10s\n", name, number, unit, one, other);
 }
 
 /* By default the replay's largest batch has 4,096 transitions. */
@@ -112,12 +123,4 @@ gpur_status gpur_train_check_single(const gpur_options *o, const gpur_train_sett
                                "%s steps all environments at once, and {preset} is %s, whose %s step one each; it must "
                                "be a type that steps one at a time",
                                s->env.name, s->preset, who);
-}
-
-void gpur_train_settle_source(gpur_replay_config *replay, int32_t *source)
-{
-    if (replay->index_source == GPUR_SOURCE_AUTO)
-        replay->index_source = replay->prioritized ? GPUR_PRIORITIZED_STRATIFIED : GPUR_UNIFORM;
-    if (*source == GPUR_SOURCE_AUTO)
-        *source = replay->index_source;
 }

@@ -4,8 +4,21 @@
 
 #include "train/members.h"
 #include "train/options.h"
-#include "train/row.h"
 #include "train/text.h"
+
+/* A row of a run's record: columns by name, each with a number or a word. */
+enum { GPUR_MAX_COLUMNS = 32 };
+typedef struct gpur_row {
+    int32_t count;
+    const char *names[GPUR_MAX_COLUMNS];
+    double values[GPUR_MAX_COLUMNS];     /* NaN: no value */
+    const char *words[GPUR_MAX_COLUMNS]; /* NULL: the value is a number */
+} gpur_row;
+
+void gpur_row_add(gpur_row *row, const char *name, double value);
+
+/* The value of a column; NaN if there is none. */
+double gpur_row_value(const gpur_row *row, const char *name);
 
 /* The handles of a training. */
 typedef struct gpur_train_handles {
@@ -18,7 +31,6 @@ typedef struct gpur_train_handles {
 /* What the statistics were at a moment. */
 typedef struct gpur_train_sample {
     double seconds; /* that the run has taken */
-    int64_t step;
     gpur_run_stats run;
     gpur_learner_stats learner; /* of a learner with a replay */
 } gpur_train_sample;
@@ -31,14 +43,11 @@ typedef struct gpur_train_span {
     double seconds;
 } gpur_train_span;
 
+/* How much a statistic has grown in a span, of whose samples `from` and `to` point to one of the structs. */
+#define GPUR_SINCE(member) ((double)(to->member - from->member))
+
 /* a / b. Of 0 / 0 there is no value. */
-double gpur_train_ratio(double a, double b);
-
-/* Adds the columns learning_rate, loss, mean_q and gradient_norm, of a learner with a replay. */
-void gpur_train_add_learning(gpur_row *row, const gpur_train_span *span);
-
-/* Adds " name value" to a line if there is a value. */
-void gpur_train_show(gpur_text *line, const char *name, double value);
+double gpur_ratio(double a, double b);
 
 /* A config of the settings, as config.json has it. */
 typedef struct gpur_train_part {
@@ -49,11 +58,19 @@ typedef struct gpur_train_part {
 
 typedef struct gpur_train_system {
     gpur_train_part run, learner;
-    size_t math; /* of gpur_train_settings: the arithmetic of the learner, an int32_t */
 
-    /* The same: train steps between two copies to a target network that is copied beside the actors, an int64_t. 0:
-     * there is none. */
-    size_t target_period;
+    /* Members of gpur_train_settings. 0: the system has none. */
+    size_t count;          /* how many environments train, an int32_t */
+    size_t math;           /* the arithmetic of the learner, an int32_t */
+    size_t source;         /* how its train steps draw, GPUR_SOURCE_*, an int32_t */
+    size_t granule;        /* a checkpoint is at a multiple of so many steps, an int64_t */
+    size_t target_period;  /* train steps between two copies to a target network beside actors, an int64_t */
+    size_t acting, critic; /* the networks of actors, which may be elsewhere */
+
+    const char *lane, *lanes; /* what an environment belongs to, and several, after their number */
+
+    /* Labels of the line that shows progress, each followed by its column of the rates, ended by NULL. */
+    const char *const *shown;
 
     /* Sets the configs to those of the preset. */
     gpur_status (*fill)(const gpur_options *options, gpur_train_settings *settings);
@@ -61,38 +78,22 @@ typedef struct gpur_train_system {
     /* Sets what depends on options, and refuses options that do not go together. */
     gpur_status (*complete)(const gpur_options *options, gpur_train_settings *settings);
 
-    /* Adds what will run: the environment, how many of them, and the preset. */
-    void (*describe)(gpur_text *text, const gpur_train_settings *settings);
-
     /* Opens replay, learner and run on the device. */
     gpur_status (*open)(gpur_train_settings *settings, gpur_train_handles *handles);
 
-    /* Sets what the objects have decided of the settings, in a copy of these for config.json. NULL: nothing. */
-    void (*settle)(gpur_train_settings *settings);
-
-    /* A checkpoint is at a multiple of so many steps. NULL: at any. */
-    int64_t (*checkpoint_granule)(const gpur_train_settings *settings);
-
-    /* The networks that actors elsewhere have. NULL: there are no such actors. */
-    gpur_apex_networks (*networks)(const gpur_train_settings *settings);
-
-    /* Adds the columns of an episode beside those of all systems (NULL: none), and of the rates in a span of time. */
-    void (*add_episode)(gpur_row *row, const gpur_run_event *event);
+    /* Adds the columns of the rates in a span of time, after those of all systems. */
     void (*add_rates)(gpur_row *row, const gpur_train_span *span);
 
     /* Adds how far it is until training begins. Returns 0 if it has begun. NULL: it begins at once. */
-    int (*show_beginning)(gpur_text *line, const gpur_train_settings *settings, const gpur_train_sample *now);
-
-    /* Adds values to the line that shows progress. */
-    void (*show_values)(gpur_text *line, const gpur_row *rates, const gpur_train_sample *now);
+    int (*show_beginning)(gpur_text *line, const gpur_train_settings *settings, const gpur_run_stats *now);
 
     /* Adds a table of the rates of the whole time. NULL: there is none. */
     void (*add_summary)(gpur_text *text, const gpur_train_span *span, const gpur_row *rates);
 
-    int32_t has_free_learner; /* 1: actors end before the last checkpoint, and steps are those received */
-    int32_t has_actors_file, has_tuner_file;
+    int32_t has_actors;        /* 1: they have epsilons and a file, and end before the last checkpoint; steps are those
+                                  received of them */
+    int32_t has_tuner;         /* 1: it has a file */
     int32_t lacks_eval_length; /* 1: evaluations.csv has no column `length` */
-    const char *lane;          /* the name of what an environment belongs to */
 } gpur_train_system;
 
 /* By GPUR_PRESET_*. */
@@ -102,6 +103,8 @@ extern const gpur_train_system gpur_train_fast_dqn, gpur_train_apex_dqn, gpur_tr
     gpur_train_a3c;
 
 /* Parts that several systems have. */
+
+int gpur_train_is_small(const gpur_train_settings *settings);
 
 /* Refuses a batch of which the replay holds less than two, and makes room for a large one. */
 gpur_status gpur_train_use_batch(const gpur_options *options, int64_t capacity, int64_t batch_size,
@@ -119,7 +122,9 @@ gpur_status gpur_train_use_checkpoint(const gpur_options *options, int64_t granu
 /* Refuses environments that step all at once. `who` has one each. */
 gpur_status gpur_train_check_single(const gpur_options *options, const gpur_train_settings *settings, const char *who);
 
-/* Sets how the replay samples and its learner, of which `source` is a setting: GPUR_PRIORITIZED_* or GPUR_UNIFORM*. */
-void gpur_train_settle_source(gpur_replay_config *replay, int32_t *source);
+/* Adds the columns learning_rate, loss, mean_q and gradient_norm, of a learner with a replay. */
+void gpur_train_add_learning(gpur_row *row, const gpur_train_span *span);
 
-int gpur_train_is_small(const gpur_train_settings *settings);
+/* Adds a line of a table of rates: a value, and those of two others. */
+void gpur_train_add_line(gpur_text *text, const char *name, double value, const char *unit, const char *one,
+                         const char *other);

@@ -85,23 +85,6 @@ void gpur_text_add_number(gpur_text *t, double value, gpur_digits digits, const 
     gpur_text_add(t, "%s", number);
 }
 
-double gpur_text_shortest(float value)
-{
-    gpur_text digits = {0};
-    gpur_text_add_number(&digits, (double)value, GPUR_DIGITS_OF_FLOAT, "0");
-    const double number = gpur_text_is_whole(&digits) ? strtod(digits.memory, NULL) : (double)value;
-    gpur_text_free(&digits);
-    return number;
-}
-
-void gpur_text_add_short(gpur_text *t, double value, int width)
-{
-    char number[32] = "-";
-    if (isfinite(value))
-        snprintf(number, sizeof number, value >= 1000.0 ? "%.0f" : "%.4g", value);
-    gpur_text_add(t, "%*s", width, number);
-}
-
 void gpur_text_add_string(gpur_text *t, const char *value)
 {
     gpur_text_add(t, "\"");

@@ -26,12 +26,6 @@ typedef enum gpur_digits { GPUR_DIGITS_OF_DOUBLE, GPUR_DIGITS_OF_FLOAT, GPUR_DIG
 /* Adds a number; NaN and infinity become `none`. */
 void gpur_text_add_number(gpur_text *t, double value, gpur_digits digits, const char *none);
 
-/* Adds a number for people to read, of four digits or a whole one, in so many places; NaN is "-". */
-void gpur_text_add_short(gpur_text *t, double value, int width);
-
-/* The number with the fewest digits that is the same float. */
-double gpur_text_shortest(float value);
-
 /* Adds a JSON string with its quotes. What is not UTF-8 becomes U+FFFD. */
 void gpur_text_add_string(gpur_text *t, const char *value);
 

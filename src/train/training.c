@@ -116,7 +116,7 @@ static void note_event(void *user, const gpur_run_event *event)
     char line[1200];
     if (!atomic_load(&t->has_failed) && write_event(t, event) != GPUR_OK)
         fail_run(t, GPUR_FILE_ERROR);
-    if (event->kind == GPUR_RUN_ENDED && !event->asked && t->config.say) {
+    if (event->kind == GPUR_RUN_ENDED && !event->asked) {
         if (event->env_index == GPUR_APEX_EVALUATOR)
             snprintf(line, sizeof line, "the actor that evaluates ended: %s", event->error);
         else
@@ -154,11 +154,19 @@ static gpur_status check_folders(const gpur_training *t)
     return GPUR_OK;
 }
 
+static void say_nothing(void *user, int32_t kind, const char *line)
+{
+    (void)user;
+    (void)kind;
+    (void)line;
+}
+
 static gpur_status configure(gpur_training *t)
 {
     const gpur_training_config *const c = &t->config;
     t->options.style = (gpur_option_style)c->style;
     t->options.overrides = c->overrides;
+    t->config.say = c->say ? c->say : say_nothing;
     GPUR_TRY(check_folders(t));
     GPUR_TRY(read_options(t, c->options));
     if (c->resume)
@@ -167,7 +175,7 @@ static gpur_status configure(gpur_training *t)
     t->settings.env.vector = c->vector;
     GPUR_TRY(gpur_train_find_settings(&t->options, &t->settings));
     t->system = gpur_train_system_of(t->options.system);
-    if (c->refill && !t->system->has_free_learner)
+    if (c->refill && !t->system->has_actors)
         return gpur_options_refuse(&t->options,
                                    "{refill} is given and {preset} is %s; only a run of Ape-X fills its replay again",
                                    t->settings.preset);
@@ -232,21 +240,24 @@ void gpur_training_destroy(gpur_training *t)
 static void warn(void *user, const char *line)
 {
     const gpur_training *const t = user;
-    if (t->config.say)
-        t->config.say(t->config.user, GPUR_SAY_WARNING, line);
+    t->config.say(t->config.user, GPUR_SAY_WARNING, line);
 }
 
 /* Says what will run, before the replay takes its memory, which may take long, or be more than there is. */
 static gpur_status say_what(const gpur_training *t)
 {
-    gpur_text line = {0};
+    char line[1024];
+    const gpur_train_settings *const s = &t->settings;
     gpur_device_info info = {.size = sizeof info};
+    const char *const where = !t->system->has_actors      ? ""
+                              : s->apex.remote_actors > 0 ? " elsewhere"
+                              : s->processes              ? " in processes"
+                                                          : " in threads";
     GPUR_TRY(gpur_device_get_info(t->handles.device, &info));
-    t->system->describe(&line, &t->settings);
-    gpur_text_add(&line, " on %s: %s", info.name, info.description);
-    if (t->config.say && gpur_text_is_whole(&line))
-        t->config.say(t->config.user, GPUR_SAY_INFO, line.memory);
-    gpur_text_free(&line);
+    snprintf(line, sizeof line, "%s, %d%s%s, by %s on %s: %s", s->env.name,
+             (int)*(const int32_t *)gpur_train_member(s, t->system->count), t->system->lanes, where, s->preset,
+             info.name, info.description);
+    t->config.say(t->config.user, GPUR_SAY_INFO, line);
     return GPUR_OK;
 }
 
@@ -264,10 +275,16 @@ static gpur_status open_on(gpur_training *t, const char *device_name)
     return t->system->open(&t->settings, &t->handles);
 }
 
-/* "auto" is decided, and a run that is resumed keeps it. */
-static void decide_math(gpur_training *t)
+/* What "auto" is, as the objects have decided it. A run that is resumed keeps its arithmetic. */
+static void settle(gpur_training *t)
 {
-    *(int32_t *)(void *)((char *)&t->settings + t->system->math) = gpur_learner_math(t->handles.learner);
+    gpur_replay_config *const replay = &t->settings.replay;
+    int32_t *const source = gpur_train_member(&t->settings, t->system->source);
+    *(int32_t *)gpur_train_member(&t->settings, t->system->math) = gpur_learner_math(t->handles.learner);
+    if (replay->index_source == GPUR_SOURCE_AUTO)
+        replay->index_source = replay->prioritized ? GPUR_PRIORITIZED_STRATIFIED : GPUR_UNIFORM;
+    if (t->system->source && *source == GPUR_SOURCE_AUTO)
+        *source = replay->index_source;
 }
 
 gpur_status gpur_training_open(gpur_training *t)
@@ -281,7 +298,7 @@ gpur_status gpur_training_open(gpur_training *t)
         status = open_on(t, "cpu");
     }
     if (status == GPUR_OK)
-        decide_math(t);
+        settle(t);
     return status;
 }
 
@@ -324,7 +341,7 @@ gpur_status gpur_training_adopt(gpur_training *t, gpur_replay *replay, gpur_lear
     t->handles.replay = replay;
     t->handles.learner = learner;
     t->handles.run = run;
-    decide_math(t);
+    settle(t);
     return GPUR_OK;
 }
 
@@ -420,17 +437,15 @@ static gpur_status begin_folder(gpur_training *t, gpur_position *at)
     return gpur_options_write(&t->options, &t->settings, t->folder);
 }
 
-static gpur_status say_beginning(const gpur_training *t)
+static void say_beginning(const gpur_training *t)
 {
-    gpur_text line = {0};
+    char line[GPUR_MAX_PATH + 64];
     if (t->config.resume)
-        gpur_text_add(&line, "goes on after step %" PRId64 " in %s", t->step, t->folder);
+        snprintf(line, sizeof line, "goes on after step %" PRId64 " in %s", t->step, t->folder);
     else
-        gpur_text_add(&line, "writes to %s", t->folder);
-    if (t->folder[0] && t->config.say && gpur_text_is_whole(&line))
-        t->config.say(t->config.user, GPUR_SAY_INFO, line.memory);
-    gpur_text_free(&line);
-    return GPUR_OK;
+        snprintf(line, sizeof line, "writes to %s", t->folder);
+    if (t->folder[0])
+        t->config.say(t->config.user, GPUR_SAY_INFO, line);
 }
 
 gpur_status gpur_training_begin(gpur_training *t)
@@ -438,15 +453,15 @@ gpur_status gpur_training_begin(gpur_training *t)
     gpur_position at = {0};
     t->progress = (gpur_progress){.record = &t->record,
                                   .system = t->system,
-                                  .span = {.settings = &t->settings, .learner = t->handles.learner},
+                                  .settings = &t->settings,
                                   .handles = &t->handles,
                                   .say = t->config.say,
                                   .user = t->config.user};
     GPUR_TRY(begin_folder(t, &at));
-    t->progress.first_step = t->step;
     t->progress.first_seconds = at.seconds;
     GPUR_TRY(gpur_progress_begin(&t->progress));
-    return say_beginning(t);
+    say_beginning(t);
+    return GPUR_OK;
 }
 
 const char *gpur_training_document(gpur_training *t)
@@ -490,7 +505,8 @@ void gpur_training_stop(gpur_training *t, int32_t at_once)
 
 static int64_t granule_of(const gpur_training *t)
 {
-    return t->system->checkpoint_granule ? t->system->checkpoint_granule(&t->settings) : 1;
+    const size_t at = t->system->granule;
+    return at ? *(const int64_t *)gpur_train_member(&t->settings, at) : 1;
 }
 
 /* Where the next checkpoint is due, and then the end. The last checkpoint is at the last step where there can be one,
@@ -509,8 +525,7 @@ static gpur_status find_step(gpur_training *t)
 {
     gpur_run_stats stats = {.size = sizeof stats};
     GPUR_TRY(gpur_run_get_stats(t->handles.run, &stats));
-    t->step =
-        t->system->has_free_learner ? stats.env_steps : t->progress.first_step + stats.env_steps - t->progress.counted;
+    t->step = stats.env_steps;
     return GPUR_OK;
 }
 
@@ -564,7 +579,7 @@ static gpur_status take_all_steps(gpur_training *t)
     while (!is_last) {
         GPUR_TRY(take_steps(t));
         is_last = t->step >= t->settings.steps || atomic_load(&t->is_stopping);
-        if (is_last && t->system->has_free_learner) {
+        if (is_last && t->system->has_actors) {
             GPUR_TRY(end_actors(t));
             GPUR_TRY(find_step(t));
         }
@@ -595,7 +610,7 @@ static gpur_status evaluate(gpur_training *t)
 static gpur_status train(gpur_training *t)
 {
     const gpur_status taken = take_all_steps(t);
-    if (taken == GPUR_INTERRUPTED && t->system->has_free_learner) {
+    if (taken == GPUR_INTERRUPTED && t->system->has_actors) {
         (void)end_actors(t); /* for their rows */
         return stopped(t);
     }
@@ -604,7 +619,7 @@ static gpur_status train(gpur_training *t)
     if (atomic_load(&t->is_stopping))
         return stopped(t);
     GPUR_TRY(evaluate(t));
-    if (t->system->has_free_learner)
+    if (t->system->has_actors)
         return GPUR_OK;
     gpur_run_stop(t->handles.run);
     const gpur_status status = gpur_run_advance(t->handles.run, 0, 0);
@@ -669,19 +684,27 @@ const char *gpur_training_summary(gpur_training *t)
 
 /* Actors elsewhere. */
 
+static gpur_apex_networks networks_of(const gpur_training *t)
+{
+    const size_t critic = t->system->critic;
+    return (gpur_apex_networks){.size = sizeof(gpur_apex_networks),
+                                .acting = gpur_train_member(&t->settings, t->system->acting),
+                                .critic = critic ? gpur_train_member(&t->settings, critic) : NULL};
+}
+
 gpur_status gpur_training_serve(gpur_training *t, int32_t connection)
 {
-    const gpur_apex_networks networks = t->system->networks(&t->settings);
+    const gpur_apex_networks networks = networks_of(t);
     return gpur_apex_serve(connection, &t->settings.all, &t->settings.replay, &networks, 1);
 }
 
 gpur_status gpur_training_work(gpur_training *t, int32_t actor, int (*stop)(void *user))
 {
-    if (!t->system->networks || !t->settings.apex.folder)
+    const gpur_apex_networks networks = networks_of(t);
+    if (!t->system->has_actors || !t->settings.apex.folder)
         return gpur_options_refuse(&t->options, "remote actor %d has %s; it needs a {preset} of Ape-X, and {folder}",
                                    (int)actor,
-                                   t->system->networks ? "{folder} missing" : "a {preset} that is not one of Ape-X");
-    const gpur_apex_networks networks = t->system->networks(&t->settings);
+                                   t->system->has_actors ? "{folder} missing" : "a {preset} that is not one of Ape-X");
     return gpur_apex_work(&t->settings.all, &t->settings.apex, actor, &t->settings.replay, &networks,
                           t->settings.threads, stop, t->config.user);
 }
