@@ -32,13 +32,13 @@ static gpur_status use_epsilons(const gpur_options *o, gpur_train_settings *s)
     for (char *end; at && *at; at = end) {
         const double epsilon = strtod(at, &end);
         if (end == at || (*end && *end != ',') || !(epsilon >= 0.0 && epsilon <= 1.0) || count == GPUR_APEX_MAX_ACTORS)
-            return gpur_options_refuse(o,
-                                       "{epsilons} is \"%s\"; it must be numbers of 0 to 1, at most %d, with commas "
-                                       "between them",
-                                       s->epsilons_text, GPUR_APEX_MAX_ACTORS);
+            return gpur_refuse(o,
+                               "{epsilons} is \"%s\"; it must be numbers of 0 to 1, at most %d, with commas "
+                               "between them",
+                               s->epsilons_text, GPUR_APEX_MAX_ACTORS);
         s->epsilons[count++] = (float)epsilon;
         if (*end == ',' && !end[1])
-            return gpur_options_refuse(o, "{epsilons} is \"%s\"; it must not end with a comma", s->epsilons_text);
+            return gpur_refuse(o, "{epsilons} is \"%s\"; it must not end with a comma", s->epsilons_text);
         end += *end == ',';
     }
     s->apex.epsilons = count > 0 ? s->epsilons : NULL;
@@ -54,16 +54,14 @@ static gpur_status use_replay(const gpur_options *o, int64_t batch_size, gpur_tr
     const int64_t most = INT64_MAX / 2 / (replay->extra_frames + 1); /* so that the product below is a number */
     GPUR_TRY(gpur_train_use_batch(o, soft, batch_size, replay));
     if (soft > most)
-        return gpur_options_refuse(o, "{capacity} is %" PRId64 "; it must be at most %" PRId64, soft, most);
+        return gpur_refuse(o, "{capacity is}; it must be at most %" PRId64, most);
     replay->capacity = soft + soft / 16;
     replay->extra_frames = gpur_round_up(replay->extra_frames * replay->capacity, preset) / preset;
     replay->seed = (uint64_t)s->seed;
     if (!gpur_options_value(o, "prepopulation"))
         replay->min_size = gpur_min(replay->min_size, soft);
     if (replay->min_size > soft)
-        return gpur_options_refuse(
-            o, "{prepopulation} is %" PRId64 " and {capacity} is %" PRId64 "; the first must be at most the second",
-            replay->min_size, soft);
+        return gpur_refuse(o, "{prepopulation is} and {capacity is}; the first must be at most the second");
     return GPUR_OK;
 }
 
@@ -73,8 +71,7 @@ static gpur_status use_eviction(const gpur_options *o, gpur_train_settings *s)
     if (s->prioritized)
         return GPUR_OK;
     if (gpur_options_value(o, "eviction") && s->replay.eviction == GPUR_EVICT_BY_PRIORITY)
-        return gpur_options_refuse(o, "{eviction} is priority and {prioritized} is 0; it must be 1, or {eviction} "
-                                      "oldest");
+        return gpur_refuse(o, "{eviction is} and {prioritized is}; it must be 1, or {eviction} oldest");
     s->replay.eviction = GPUR_EVICT_OLDEST;
     return GPUR_OK;
 }
@@ -100,7 +97,7 @@ static gpur_status complete(const gpur_options *o, gpur_train_settings *s)
     gpur_train_use_evaluations(o, 1, s);
     GPUR_TRY(use_epsilons(o, s));
     use_learner(s);
-    GPUR_TRY(gpur_train_use_frame_stack(o, s));
+    gpur_train_use_frame_stack(s);
     if (s->replay.layout == GPUR_LAYOUT_FRAMES) /* blocks repeat so many more frames as stacks are longer */
         s->replay.extra_frames += s->replay.capacity * (s->replay.frame_stack - stack) / s->apex.block_rows;
     /* What a remote actor must know, too, follows from the options of the learner. */

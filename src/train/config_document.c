@@ -113,22 +113,22 @@ static gpur_status add_build(gpur_json *j)
 static void add_options(gpur_json *j, const gpur_options *o, const gpur_train_settings *s)
 {
     const gpur_option *option;
-    gpur_text value = {0};
+    gpur_text name = {0}, value = {0};
     gpur_json_begin(j, "options", '{');
     for (int32_t i = 0; (option = gpur_option_at(o->system, i)); i++) {
-        char name[64];
         if (!gpur_option_applies(option, s))
             continue;
-        snprintf(name, sizeof name, "%s", option->name);
-        for (char *c = name; *c; c++)
-            *c = *c == '_' ? '-' : *c;
+        gpur_text_clear(&name);
         gpur_text_clear(&value);
+        gpur_option_add_name(GPUR_STYLE_PROGRAM, option->name, &name);
         gpur_option_add_value(option, s, &value);
+        const char *const label = gpur_text_of(&name) + strspn(gpur_text_of(&name), "-");
         if (option->kind == GPUR_OPTION_TEXT || option->kind == GPUR_OPTION_WORD)
-            gpur_json_string(j, name, value.memory);
+            gpur_json_string(j, label, gpur_text_of(&value));
         else
-            gpur_text_add(gpur_json_member(j, name), "%s", value.memory);
+            gpur_text_add(gpur_json_member(j, label), "%s", gpur_text_of(&value));
     }
+    gpur_text_free(&name);
     gpur_json_end(j, '}');
     gpur_text_free(&value);
 }
@@ -264,11 +264,10 @@ static gpur_status check_env(const gpur_options *o, char *document, const char *
     const gpur_status status =
         gpur_text_is_whole(&given) && strcmp(stored, given.memory) == 0
             ? GPUR_OK
-            : gpur_options_refuse(
-                  o,
-                  "{env} is of type \"%s\", and the run that is to be resumed has %s; the types must be "
-                  "the same",
-                  name, stored);
+            : gpur_refuse(o,
+                          "{env} is of type \"%s\", and the run that is to be resumed has %s; the types must be "
+                          "the same",
+                          name, stored);
     gpur_text_free(&given);
     return status;
 }

@@ -34,10 +34,12 @@ static gpur_status fill(const gpur_options *o, gpur_train_settings *s)
     GPUR_TRY(gpur_fast_dqn_preset(s->preset, &s->all, s->fields, &s->replay, &s->dqn, &s->fast_dqn));
     s->exploration_steps = s->dqn.exploration.steps + explored_at_random(s);
     s->steps = steps_of(s);
+    s->act = s->fast_dqn.act == GPUR_ACT_TARGET;
     return GPUR_OK;
 }
 
-/* With `concurrent` it acts by the target network, if there is one. Of two switches that exclude each other the one that is given decides, and not the preset. */
+/* Of two switches that exclude each other the one that is given decides, and not the preset. With `concurrent` a run
+ * acts by the target network, if there is one. */
 static void use_order(const gpur_options *o, gpur_train_settings *s)
 {
     gpur_fast_dqn_config *const run = &s->fast_dqn;
@@ -47,29 +49,22 @@ static void use_order(const gpur_options *o, gpur_train_settings *s)
         run->concurrent = 0;
     if (run->concurrent && !gpur_options_value(o, "burst"))
         run->burst = 0;
-    if (run->concurrent && s->dqn.returns.cache_size == 0)
-        run->act = GPUR_ACT_TARGET;
+    s->act |= run->concurrent && s->dqn.returns.cache_size == 0;
+    run->act = s->act ? GPUR_ACT_TARGET : GPUR_ACT_LATEST;
 }
 
 static gpur_status check_run(const gpur_options *o, const gpur_train_settings *s)
 {
     const gpur_fast_dqn_config *const run = &s->fast_dqn;
     if (run->threads > run->num_envs)
-        return gpur_options_refuse(o,
-                                   "{env_threads} is %d and {num_envs} is %d; the first must be 0 (as many) or 1 to "
-                                   "the second",
-                                   (int)run->threads, (int)run->num_envs);
+        return gpur_refuse(o, "{env_threads is} and {num_envs is}; the first must be 0 (as many) or 1 to the second");
     if (run->synchronized && run->target_period % run->num_envs != 0 && run->target_period % run->train_period == 0)
-        return gpur_options_refuse(o,
-                                   "{target_period} is %" PRId64 " and {num_envs} is %d; with {synchronized} 1 the "
-                                   "first must be a multiple of the second: change one of them, or give "
-                                   "{synchronized} 0",
-                                   run->target_period, (int)run->num_envs);
+        return gpur_refuse(o,
+                           "{target_period is} and {num_envs is}; with {synchronized} 1 the first must be a multiple "
+                           "of the second: change one of them, or give {synchronized} 0");
     if (s->env.vector && s->steps % run->num_envs != 0)
-        return gpur_options_refuse(o,
-                                   "{steps} is %" PRId64 " and {num_envs} is %d; a vector environment steps all at "
-                                   "once, so the first must be a multiple of the second",
-                                   s->steps, (int)run->num_envs);
+        return gpur_refuse(o, "{steps is} and {num_envs is}; a vector environment steps all at once, so the first must "
+                              "be a multiple of the second");
     return GPUR_OK;
 }
 
@@ -83,73 +78,32 @@ static void use_exploration(gpur_train_settings *s)
     epsilon->steps = is_left ? steps - random : 0;
 }
 
-/* The words of an option's value. */
-static const char *word_of(const gpur_options *o, const char *name, int32_t value)
-{
-    return gpur_option_find(name, o->system)->words[value];
-}
-
-/* Refuses an option of the cache that the preset, or the estimator, does not have. */
-static gpur_status check_return_option(const gpur_options *o, const char *name, const gpur_train_settings *s)
-{
-    const char *const value = gpur_options_value(o, name);
-    if (!value || gpur_option_applies(gpur_option_find(name, o->system), s))
-        return GPUR_OK;
-    if (s->dqn.returns.cache_size == 0)
-        return gpur_options_refuse(o,
-                                   "{%s} is %s and {preset} is %s, which has no returns to estimate; leave the option "
-                                   "out, or take dqn-lambda-2019, vrc-2021, dqn-lambda-2019-small or vrc-2021-small",
-                                   name, value, s->preset);
-    return gpur_options_refuse(o, "{%s} is %s and {estimator} is %s, which does not have it; leave one of them out",
-                               name, value, word_of(o, "estimator", s->dqn.returns.estimator));
-}
-
-static gpur_status check_returns(const gpur_options *o, const gpur_train_settings *s)
-{
-    static const char *const names[] = {
-        "estimator", "lambda", "n_step",         "error_bound",          "block_length",         "cache_size",
-        "storage",   "draw",   "prioritization", "prioritization_steps", "truncation_terminates"};
-    const gpur_returns_config *const returns = &s->dqn.returns;
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        GPUR_TRY(check_return_option(o, names[i], s));
-    if (returns->cache_size % returns->block_length != 0)
-        return gpur_options_refuse(o,
-                                   "{cache_size} is %" PRId64 " and {block_length} is %" PRId64 "; the first must be a "
-                                   "multiple of the second",
-                                   returns->cache_size, returns->block_length);
-    if (returns->prioritization.first > 0.0f && returns->draw == GPUR_CACHE_PERMUTATION)
-        return gpur_options_refuse(o,
-                                   "{prioritization} is %g and {draw} is permutation; above 0 it needs {draw} "
-                                   "replacement",
-                                   (double)returns->prioritization.first);
-    return GPUR_OK;
-}
-
 /* The cache of returns, which a preset has or has not. */
 static gpur_status use_returns(const gpur_options *o, gpur_train_settings *s)
 {
     gpur_returns_config *const returns = &s->dqn.returns;
     const int64_t period = s->dqn.target_period, batch = s->dqn.batch_size, most = INT32_MAX;
-    if (returns->cache_size > 0) {
-        const int64_t drawn = period > most / batch ? most : batch * period;
-        returns->cache_size = s->cache_size > 0 ? s->cache_size : gpur_round_up(drawn, returns->block_length);
-        returns->prioritization.last = returns->prioritization.steps > 0 ? 0.0f : returns->prioritization.first;
-    }
-    GPUR_TRY(check_returns(o, s));
-    s->cache_size = returns->cache_size;
+    if (returns->cache_size == 0)
+        return GPUR_OK;
+    if (s->cache_size == 0)
+        s->cache_size = gpur_round_up(period > most / batch ? most : batch * period, returns->block_length);
+    returns->cache_size = s->cache_size;
+    returns->prioritization.last = returns->prioritization.steps > 0 ? 0.0f : returns->prioritization.first;
+    if (returns->cache_size % returns->block_length != 0)
+        return gpur_refuse(o, "{cache_size is} and {block_length is}; the first must be a multiple of the second");
+    if (returns->prioritization.first > 0.0f && returns->draw == GPUR_CACHE_PERMUTATION)
+        return gpur_refuse(o, "{prioritization is} and {draw is}; above 0 it needs {draw} replacement");
     return GPUR_OK;
 }
 
 /* The last check: help shows the other settings of a preset that leaves the choice. */
 static gpur_status check_lambda(const gpur_options *o, const gpur_train_settings *s)
 {
-    const gpur_returns_config *const returns = &s->dqn.returns;
-    if (returns->lambda >= 0.0f || !gpur_option_applies(gpur_option_find("lambda", o->system), s))
+    if (s->dqn.returns.lambda >= 0.0f || !gpur_option_applies(gpur_option_find("lambda", o->system), s))
         return GPUR_OK;
-    return gpur_options_refuse(o,
-                               "{lambda} is missing; {preset} %s needs a number of 0 to 1 for {estimator} %s: the "
-                               "paper states none",
-                               s->preset, word_of(o, "estimator", returns->estimator));
+    return gpur_refuse(o,
+                       "{lambda} is missing; {preset is} and {estimator is}, which need a number of 0 to 1: the paper "
+                       "states none");
 }
 
 static gpur_status complete(const gpur_options *o, gpur_train_settings *s)
@@ -163,7 +117,7 @@ static gpur_status complete(const gpur_options *o, gpur_train_settings *s)
     /* The run refuses periods of which one is no multiple of the other. */
     s->dqn.target_period = run->target_period < run->train_period ? 1 : run->target_period / run->train_period;
     s->dqn.seed = s->replay.seed = (uint64_t)s->seed;
-    GPUR_TRY(gpur_train_use_frame_stack(o, s));
+    gpur_train_use_frame_stack(s);
     GPUR_TRY(use_returns(o, s));
     GPUR_TRY(gpur_train_use_batch(o, s->replay.capacity, s->dqn.batch_size, &s->replay));
     s->replay.min_size = gpur_min(s->replay.min_size, gpur_min(run->prepopulation, s->replay.capacity));

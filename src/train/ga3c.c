@@ -29,8 +29,8 @@ static gpur_status complete(const gpur_options *o, gpur_train_settings *s)
                          : run->system == GPUR_A3C ? run->t_max
                                                    : run->min_train_batch + run->t_max; /* of the largest train step */
     if (rows > GPUR_MAX_ACTOR_CRITIC_BATCH)
-        return gpur_options_refuse(o, "{agents} is %d and {t_max} is %d; their product must be at most %d",
-                                   (int)run->agents, (int)run->t_max, GPUR_MAX_ACTOR_CRITIC_BATCH);
+        return gpur_refuse(o, "{agents is} and {t_max is}; their product must be at most %d",
+                           GPUR_MAX_ACTOR_CRITIC_BATCH);
     learner->max_batch = rows > 8 ? (int32_t)rows : 8;
     learner->optimizer.learning_rate.last = learner->optimizer.learning_rate.first;
     learner->entropy.last = learner->entropy.first;

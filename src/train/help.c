@@ -85,21 +85,11 @@ static int must_be_given(const char *name)
     return strcmp(name, "env") == 0 || strcmp(name, "env_options") == 0 || strcmp(name, "lambda") == 0;
 }
 
-/* An option of the cache of returns, which only some presets have. */
-static int is_of_returns(const gpur_option *option)
-{
-    const size_t returns = offsetof(gpur_train_settings, dqn.returns);
-    return option->at == offsetof(gpur_train_settings, cache_size) ||
-           (option->at >= returns && option->at < returns + sizeof(gpur_returns_config));
-}
-
 /* Before the meaning of one whose value is shown are the words that it may be, or the letter that others call it. */
 static void add_option(gpur_text *text, const gpur_option *option, const gpur_train_settings *s)
 {
     gpur_text name = {0}, meaning = {0};
-    gpur_text_add(&name, "--");
-    for (const char *c = option->name; *c; c++)
-        gpur_text_add(&name, "%c", *c == '_' ? '-' : *c);
+    gpur_option_add_name(GPUR_STYLE_PROGRAM, option->name, &name);
     gpur_text_add(&name, " ");
     const int has_value = gpur_option_applies(option, s) && !must_be_given(option->name);
     if (has_value)
@@ -107,7 +97,7 @@ static void add_option(gpur_text *text, const gpur_option *option, const gpur_tr
     else
         gpur_text_add(&name, "%s", option->value);
     const int is_letter = option->value[1] == '\0' && !strchr("NX", option->value[0]);
-    for (const char *c = has_value && (option->words || is_letter) ? option->value : ""; *c; c++) {
+    for (const char *c = has_value && (option->kind == GPUR_OPTION_WORD || is_letter) ? option->value : ""; *c; c++) {
         const char one[] = {*c, '\0'};
         gpur_text_add(&meaning, "%s%s", *c == '|' ? ", " : one, c[1] ? "" : ": ");
     }
@@ -154,7 +144,7 @@ static gpur_status add_preset(gpur_text *text, const char *preset, const char *e
                       "preset. Numbers may be written as 1e6.\n\n",
                       preset);
         for (int32_t i = 0; (option = gpur_option_at(options.system, i)); i++)
-            if (strcmp(option->name, "preset") != 0 && (settings.dqn.returns.cache_size > 0 || !is_of_returns(option)))
+            if (strcmp(option->name, "preset") != 0 && gpur_option_is_of_preset(option, &settings))
                 add_option(text, option, &settings);
         add_entry(text, "--out FOLDER", "where the files go (runs/ENV-SEED)");
         add_entry(text, "--seeds A-B", seeds_meaning);

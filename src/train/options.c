@@ -19,50 +19,50 @@ static const char file_name[] = "options.txt";
 
 /* The table. */
 
-static int has_stack(const gpur_train_settings *s)
+/* Why options have no meaning with some settings; NULL: they have. */
+
+static const char *lacks_stack(const gpur_train_settings *s)
 {
-    return s->replay.layout == GPUR_LAYOUT_FRAMES;
+    return s->replay.layout == GPUR_LAYOUT_FRAMES
+               ? NULL
+               : ", and {env is}, which does not show one image without channels; leave the option out";
 }
 
-static int has_returns(const gpur_train_settings *s)
+static const char no_returns[] =
+    " and {preset is}, which has no returns to estimate; leave the option out, or take dqn-lambda-2019, vrc-2021, "
+    "dqn-lambda-2019-small or vrc-2021-small";
+
+static const char *lacks_returns(const gpur_train_settings *s)
 {
-    return s->dqn.returns.cache_size > 0;
+    return s->dqn.returns.cache_size > 0 ? NULL : no_returns;
 }
 
-static int has_lambda(const gpur_train_settings *s)
-{
-    const int32_t estimator = s->dqn.returns.estimator;
-    return has_returns(s) && (estimator == GPUR_ESTIMATOR_PENG || estimator == GPUR_ESTIMATOR_WATKINS);
-}
-
-static int has_n_step(const gpur_train_settings *s)
-{
-    return has_returns(s) && s->dqn.returns.estimator == GPUR_ESTIMATOR_N_STEP;
-}
-
-static int has_error_bound(const gpur_train_settings *s)
+/* Unless the estimator is one of two. */
+static const char *lacks_estimator(const gpur_train_settings *s, int32_t one, int32_t other)
 {
     const int32_t estimator = s->dqn.returns.estimator;
-    return has_returns(s) &&
-           (estimator == GPUR_ESTIMATOR_PENG_ERROR_BOUND || estimator == GPUR_ESTIMATOR_WATKINS_ERROR_BOUND);
+    return lacks_returns(s) ? lacks_returns(s)
+           : estimator == one || estimator == other
+               ? NULL
+               : " and {estimator is}, which does not have it; leave one of them out";
 }
 
-static const char *const maths[] = {"fp32", "tf32", "bf16", "auto", ""};
-static const char *const acts[] = {"latest", NULL, "target", ""};
-static const char *const estimators[] = {
-    "peng", "n-step", "watkins", "peng-median", "watkins-median", "peng-error-bound", "watkins-error-bound", ""};
-static const char *const storages[] = {"virtual", "physical", ""};
-static const char *const draws[] = {"permutation", "replacement", ""};
-static const char *const optimizers[] = {
-    "adam", "rmsprop_tf", "rmsprop_keras2", "rmsprop_torch", "rmsprop_deepmind", "adam_tf", ""};
-static const char *const priorities[] = {"max", "td", ""};
-static const char *const evictions[] = {"oldest", "priority", ""};
-static const char *const activations[] = {"none", "relu", "tanh", ""};
-static const char *const queues[] = {"wait", "refuse", "drop-oldest", ""};
-static const char *const tuners[] = {"none", "paper", "code", ""};
+static const char *lacks_lambda(const gpur_train_settings *s)
+{
+    return lacks_estimator(s, GPUR_ESTIMATOR_PENG, GPUR_ESTIMATOR_WATKINS);
+}
+
+static const char *lacks_n_step(const gpur_train_settings *s)
+{
+    return lacks_estimator(s, GPUR_ESTIMATOR_N_STEP, GPUR_ESTIMATOR_N_STEP);
+}
+
+static const char *lacks_error_bound(const gpur_train_settings *s)
+{
+    return lacks_estimator(s, GPUR_ESTIMATOR_PENG_ERROR_BOUND, GPUR_ESTIMATOR_WATKINS_ERROR_BOUND);
+}
 
 #define AT(member) offsetof(gpur_train_settings, member)
-#define MOST (INT64_MAX / 4)
 
 #define ROW(name_, value_, systems_, kind_, member_, ...)                                                              \
     {                                                                                                                  \
@@ -93,109 +93,98 @@ static const gpur_option table[] = {
     ROW("env_options", "LIST", ALL, TEXT, env_options, "the environment's: a=1,b=2"),
     ROW("preset", "NAME", ALL, TEXT, preset, "the system, and its settings"),
     ROW("device", "NAME", ALL, TEXT, device, "auto (a GPU if there is one), cpu, cuda:N"),
-    ROW("threads", "N", ALL, INT32, threads, "threads that compute on the CPU; 0: as many as there are cores", .low = 0,
+    ROW("threads", "N", ALL, INT32, threads, "threads that compute on the CPU; 0: as many as there are cores",
         .high = 1024),
-    ROW("math", "fp32|tf32|bf16|auto", DQN, WORD, dqn.math, MATH_MEANING, .words = maths),
-    ROW("math", "fp32|tf32|bf16|auto", APEX_DPG, WORD, dpg.math, MATH_MEANING, .words = maths),
-    ROW("math", "fp32|tf32|bf16|auto", ACTOR_CRITIC, WORD, actor_critic.math, MATH_MEANING, .words = maths),
+    ROW("math", "fp32|tf32|bf16|auto", DQN, WORD, dqn.math, MATH_MEANING),
+    ROW("math", "fp32|tf32|bf16|auto", APEX_DPG, WORD, dpg.math, MATH_MEANING),
+    ROW("math", "fp32|tf32|bf16|auto", ACTOR_CRITIC, WORD, actor_critic.math, MATH_MEANING),
     ROW("deterministic", "0|1", FAST_DQN, SWITCH, deterministic,
         "1: the same results each time on a GPU, too, by slower kernels"),
     ROW("deterministic", "0|1", ACTOR_CRITIC, SWITCH, deterministic,
         "1: slower kernels on a GPU, which give equal results for equal inputs"),
-    ROW("seed", "N", ALL, INT64, seed, "of everything random", .low = 0, .high = INT64_MAX),
-    ROW("steps", "N", FAST_DQN, INT64, steps, "environment steps to take after the random ones", .low = 1,
-        .high = MOST),
+    ROW("seed", "N", ALL, INT64, seed, "of everything random", .high = INT64_MAX),
+    ROW("steps", "N", FAST_DQN, INT64, steps, "environment steps to take after the random ones", .low = 1),
     ROW("steps", "N", APEX, INT64, steps,
-        "environment steps of all actors together; as they come in blocks, a run takes somewhat more", .low = 1,
-        .high = MOST),
-    ROW("steps", "N", ACTOR_CRITIC, INT64, steps, "environment steps of all agents together", .low = 1, .high = MOST),
+        "environment steps of all actors together; as they come in blocks, a run takes somewhat more", .low = 1),
+    ROW("steps", "N", ACTOR_CRITIC, INT64, steps, "environment steps of all agents together", .low = 1),
     ROW("num_envs", "W", FAST_DQN, INT32, fast_dqn.num_envs, "environments", .low = 1, .high = 4096),
     ROW("env_threads", "N", FAST_DQN, INT32, fast_dqn.threads,
-        "threads that step environments; 0: one for each environment, at most 64", .low = 0, .high = 4096),
+        "threads that step environments; 0: one for each environment, at most 64", .high = 4096),
     ROW("concurrent", "0|1", FAST_DQN, SWITCH, fast_dqn.concurrent, "1: train while the environments step"),
     ROW("synchronized", "0|1", FAST_DQN, SWITCH, fast_dqn.synchronized,
         "1: one inference for all environments; needs 2 of them"),
     ROW("burst", "0|1", FAST_DQN, SWITCH, fast_dqn.burst,
         "1: the C / F train steps of every C steps are done at their beginning; excludes concurrent 1"),
-    ROW("act", "latest|target", FAST_DQN, WORD, fast_dqn.act,
+    ROW("act", "latest|target", FAST_DQN, WORD, act,
         "act by the network that is trained, or by the target network; with concurrent 1 always by the target network, "
-        "if there is one",
-        .words = acts),
+        "if there is one"),
     ROW("whole_episodes", "0|1", FAST_DQN, SWITCH, fast_dqn.whole_episodes,
         "1: only the steps of finished episodes go to the replay"),
     ROW("target_period", "C", FAST_DQN, INT64, fast_dqn.target_period,
-        "steps between copies to the target network, or refreshes of a cache of returns", .low = 1, .high = MOST),
+        "steps between copies to the target network, or refreshes of a cache of returns", .low = 1),
     ROW("target_period", "N", APEX_DQN, INT64, dqn.target_period, "train steps between copies to the target network",
-        .low = 1, .high = MOST),
+        .low = 1),
     ROW("target_period", "N", APEX_DPG, INT64, dpg.target_period, "train steps between copies to the target networks",
-        .low = 1, .high = MOST),
-    ROW("train_period", "F", FAST_DQN, INT64, fast_dqn.train_period, "steps for each train step", .low = 1,
-        .high = MOST),
-    ROW("prepopulation", "N", FAST_DQN, INT64, fast_dqn.prepopulation, "random steps before the first step", .low = 1,
-        .high = MOST),
-    ROW("prepopulation", "N", APEX, INT64, replay.min_size, "transitions before the first train step", .low = 1,
-        .high = MOST),
-    ROW("eval_period", "N", REPLAY, INT64, all.eval_period, "steps between evaluations; 0: only at the end", .low = 0,
-        .high = MOST),
-    ROW("eval_episodes", "N", ALL, INT64, all.eval_episodes, "episodes of an evaluation; 0: no evaluations", .low = 0,
-        .high = MOST),
-    ROW("capacity", "N", FAST_DQN, INT64, replay.capacity, "transitions in the replay", .low = 2, .high = MOST),
+        .low = 1),
+    ROW("train_period", "F", FAST_DQN, INT64, fast_dqn.train_period, "steps for each train step", .low = 1),
+    ROW("prepopulation", "N", FAST_DQN, INT64, fast_dqn.prepopulation, "random steps before the first step", .low = 1),
+    ROW("prepopulation", "N", APEX, INT64, replay.min_size, "transitions before the first train step", .low = 1),
+    ROW("eval_period", "N", REPLAY, INT64, all.eval_period, "steps between evaluations; 0: only at the end"),
+    ROW("eval_episodes", "N", ALL, INT64, all.eval_episodes, "episodes of an evaluation; 0: no evaluations"),
+    ROW("capacity", "N", FAST_DQN, INT64, replay.capacity, "transitions in the replay", .low = 2),
     ROW("capacity", "N", APEX, INT64, apex.soft_capacity,
-        "transitions to which the replay is trimmed; its ring is 1/16 larger", .low = 2, .high = MOST),
+        "transitions to which the replay is trimmed; its ring is 1/16 larger", .low = 2),
     ROW("frame_stack", "N", DQN, INT32, replay.frame_stack,
         "frames of an observation, where the environment shows one image without channels", .low = 1,
-        .high = GPUR_MAX_STACK, .applies = has_stack),
-    ROW("batch", "N", DQN, INT64, dqn.batch_size, "transitions of a train step", .low = 1, .high = MOST),
-    ROW("batch", "N", APEX_DPG, INT64, dpg.batch_size, "transitions of a train step", .low = 1, .high = MOST),
+        .high = GPUR_MAX_STACK, .lacks = lacks_stack),
+    ROW("batch", "N", DQN, INT64, dqn.batch_size, "transitions of a train step", .low = 1),
+    ROW("batch", "N", APEX_DPG, INT64, dpg.batch_size, "transitions of a train step", .low = 1),
     ROW("learning_rate", "X", DQN, FLOAT, dqn.optimizer.learning_rate.first, "of the optimizer"),
     ROW("learning_rate", "X", APEX_DPG, FLOAT, dpg.actor_optimizer.learning_rate.first,
         "of the optimizers of both networks"),
     ROW("learning_rate", "X", ACTOR_CRITIC, FLOAT, actor_critic.optimizer.learning_rate.first, "of the optimizer"),
-    ROW("optimizer", "adam|adam_tf|rmsprop_tf|rmsprop_keras2|rmsprop_torch|rmsprop_deepmind", DQN, WORD,
-        dqn.optimizer.kind, "its formula; the other constants of the optimizer stay the preset's", .words = optimizers),
+    ROW("optimizer", "adam|rmsprop_tf|rmsprop_keras2|rmsprop_torch|rmsprop_deepmind|adam_tf", DQN, WORD,
+        dqn.optimizer.kind, "its formula; the other constants of the optimizer stay the preset's"),
     ROW("exploration_steps", "N", FAST_DQN, INT64, exploration_steps,
-        "steps in which epsilon falls to its last value; 0: it has that from step 1 on", .low = 0, .high = MOST),
-    ROW("estimator", "peng|watkins|n-step|peng-median|watkins-median|peng-error-bound|watkins-error-bound", FAST_DQN,
-        WORD, dqn.returns.estimator, "of the returns of several steps", .words = estimators, .applies = has_returns),
+        "steps in which epsilon falls to its last value; 0: it has that from step 1 on"),
+    ROW("estimator", "peng|n-step|watkins|peng-median|watkins-median|peng-error-bound|watkins-error-bound", FAST_DQN,
+        WORD, dqn.returns.estimator, "of the returns of several steps", .lacks = lacks_returns),
     ROW("lambda", "X", FAST_DQN, FLOAT, dqn.returns.lambda,
-        "of the estimators peng and watkins, 0 to 1; it must be given", .high = 1, .applies = has_lambda),
-    ROW("n_step", "N", FAST_DQN, INT32, dqn.returns.n_step, "of the estimator n-step", .low = 1, .high = INT32_MAX,
-        .applies = has_n_step),
+        "of the estimators peng and watkins, 0 to 1; it must be given", .high = 1, .lacks = lacks_lambda),
+    ROW("n_step", "N", FAST_DQN, INT32, dqn.returns.n_step, "of the estimator n-step", .low = 1, .lacks = lacks_n_step),
     ROW("error_bound", "X", FAST_DQN, FLOAT, dqn.returns.error_bound, "of the two estimators with error-bound",
-        .applies = has_error_bound),
+        .lacks = lacks_error_bound),
     ROW("block_length", "B", FAST_DQN, INT64, dqn.returns.block_length,
         "successive transitions of a block of the cache of returns", .low = 1, .high = INT32_MAX,
-        .applies = has_returns),
+        .lacks = lacks_returns),
     ROW("cache_size", "S", FAST_DQN, INT64, cache_size,
         "returns in the cache, a multiple of B; without it as many as the C / F train steps draw, in whole blocks",
-        .low = 1, .high = INT32_MAX, .applies = has_returns),
+        .low = 1, .high = INT32_MAX, .lacks = lacks_returns),
     ROW("storage", "virtual|physical", FAST_DQN, WORD, dqn.returns.storage,
         "the cache has of each return the row of the replay, or a copy of its observation and action",
-        .words = storages, .applies = has_returns),
+        .lacks = lacks_returns),
     ROW("draw", "permutation|replacement", FAST_DQN, WORD, dqn.returns.draw,
-        "batches have each return of the cache once, or draw any at random", .words = draws, .applies = has_returns),
+        "batches have each return of the cache once, or draw any at random", .lacks = lacks_returns),
     ROW("prioritization", "P", FAST_DQN, FLOAT, dqn.returns.prioritization.first,
         "returns with errors above their median are drawn with the weight 1 + P, those below with 1 - P, 0 to 1; above "
         "0 it needs draw replacement",
-        .high = 1, .applies = has_returns),
+        .high = 1, .lacks = lacks_returns),
     ROW("prioritization_steps", "N", FAST_DQN, INT64, dqn.returns.prioritization.steps,
-        "train steps in which P falls to 0; 0: it stays", .low = 0, .high = MOST, .applies = has_returns),
+        "train steps in which P falls to 0; 0: it stays", .lacks = lacks_returns),
     ROW("truncation_terminates", "0|1", FAST_DQN, SWITCH, dqn.returns.truncation_terminates,
         "1: a truncated episode counts as terminated; 0: its return goes on with the value of its last observation",
-        .applies = has_returns),
-    ROW("checkpoint", "N", FAST_DQN, INT64, checkpoint, "steps between checkpoints, a multiple of C; 0: none", .low = 0,
-        .high = MOST),
-    ROW("checkpoint", "N", APEX | ACTOR_CRITIC, INT64, checkpoint, "steps between checkpoints; 0: none", .low = 0,
-        .high = MOST),
+        .lacks = lacks_returns),
+    ROW("checkpoint", "N", FAST_DQN, INT64, checkpoint, "steps between checkpoints, a multiple of C; 0: none"),
+    ROW("checkpoint", "N", APEX | ACTOR_CRITIC, INT64, checkpoint, "steps between checkpoints; 0: none"),
     ROW("actors", "N", APEX, INT32, apex.actors,
         "how many actors this program starts, each with an environment and an epsilon of its own. With a folder it may "
         "be 0",
-        .low = 0, .high = GPUR_APEX_MAX_ACTORS),
+        .high = GPUR_APEX_MAX_ACTORS),
     ROW("processes", "0|1", APEX, SWITCH, processes, "1: each actor is a process; 0: a thread"),
     ROW("samples_per_insert", "X", APEX, DOUBLE, apex.samples_per_insert,
         "transitions learned for each one received: the side that is ahead waits; 0: nobody waits"),
-    ROW("initial_priorities", "td|max", APEX, WORD, apex.initial_priorities,
-        "priorities of new transitions: the actors' TD errors, or the largest one", .words = priorities),
+    ROW("initial_priorities", "max|td", APEX, WORD, apex.initial_priorities,
+        "priorities of new transitions: the actors' TD errors, or the largest one"),
     ROW("prioritized", "0|1", APEX, SWITCH, prioritized, "0: the learner draws uniformly"),
     ROW("replicate", "K", APEX, INT32, apex.replicate,
         "how often each transition is stored, as if there were K times as many actors", .low = 1, .high = 64),
@@ -204,14 +193,12 @@ static const gpur_option table[] = {
     ROW("sigma", "X", APEX_DPG, FLOAT, apex.sigma,
         "standard deviation of the actors' noise, where actions are -1 to 1"),
     ROW("eviction", "oldest|priority", APEX_DPG, WORD, replay.eviction,
-        "which transitions leave when there are too many: the oldest, or those drawn by priority^-0.4",
-        .words = evictions),
-    ROW("second_activation", "none|tanh|relu", APEX_DPG, WORD, dpg.actor.trunk[1].activation,
-        "the activation of the second layers of both networks; the paper names none", .words = activations),
-    ROW("compression", "LEVEL", APEX, INT32, apex.compression, "of blocks by Zstandard, 1 to 19; 0: none", .low = 0,
-        .high = 19),
+        "which transitions leave when there are too many: the oldest, or those drawn by priority^-0.4"),
+    ROW("second_activation", "none|relu|tanh", APEX_DPG, WORD, dpg.actor.trunk[1].activation,
+        "the activation of the second layers of both networks; the paper names none"),
+    ROW("compression", "LEVEL", APEX, INT32, apex.compression, "of blocks by Zstandard, 1 to 19; 0: none", .high = 19),
     ROW("pull_period", "N", APEX, INT64, apex.pull_period, "steps of an actor between two looks for newer weights",
-        .low = 1, .high = MOST),
+        .low = 1),
     ROW("folder", "FOLDER", APEX, TEXT, apex.folder, "the learner also takes what remote actors leave in this folder"),
     ROW("agents", "N", ACTOR_CRITIC, INT32, ga3c.agents, "agents, each with an environment of its own", .low = 1,
         .high = GPUR_GA3C_MAX_AGENTS),
@@ -221,16 +208,15 @@ static const gpur_option table[] = {
         .high = GPUR_GA3C_MAX_TRAINERS),
     ROW("t_max", "N", ACTOR_CRITIC, INT32, ga3c.t_max, "steps of a rollout", .low = 1, .high = GPUR_GA3C_MAX_ROLLOUT),
     ROW("min_train_batch", "N", GA3C, INT32, ga3c.min_train_batch,
-        "a train step has rollouts of more than N steps together; 0: one rollout", .low = 0,
+        "a train step has rollouts of more than N steps together; 0: one rollout",
         .high = GPUR_MAX_ACTOR_CRITIC_BATCH - GPUR_GA3C_MAX_ROLLOUT),
     ROW("queue_room", "N", GA3C, INT32, ga3c.queue_room, "rollouts that the training queue holds", .low = 1,
         .high = 65536),
     ROW("when_full", "wait|refuse|drop-oldest", GA3C, WORD, ga3c.when_full,
-        "when that queue is full, agents wait, or the new rollout is lost, or the oldest", .words = queues),
+        "when that queue is full, agents wait, or the new rollout is lost, or the oldest"),
     ROW("tuner", "none|paper|code", GA3C, WORD, ga3c.tuner,
         "changes the numbers of agents, predictors and trainers at random, and keeps what trains on more rollouts a "
-        "second: one of the three at a time, or as the authors' code all",
-        .words = tuners),
+        "second: one of the three at a time, or as the authors' code all"),
     ROW("tuner_period", "X", GA3C, DOUBLE, ga3c.tuner_period,
         "seconds of a measurement of the tuner; 0: 60, of code 20"),
     ROW("entropy", "X", ACTOR_CRITIC, FLOAT, actor_critic.entropy.first, "weight of the entropy in the loss"),
@@ -277,29 +263,48 @@ const char *gpur_training_option_value(const char *name)
 
 /* Errors in the words of the door. */
 
-/* Adds an option's name as the door writes it. "lambda" is a word of Python. */
-static void add_label(const gpur_options *o, const char *name, size_t length, gpur_text *text)
+void gpur_option_add_name(gpur_option_style style, const char *name, gpur_text *text)
 {
-    if (o->style == GPUR_STYLE_KEYWORDS) {
-        gpur_text_add(text, "%.*s%s", (int)length, name, length == 6 && strncmp(name, "lambda", 6) == 0 ? "_" : "");
-        return;
-    }
-    gpur_text_add(text, "--");
-    for (size_t i = 0; i < length; i++)
-        gpur_text_add(text, "%c", name[i] == '_' ? '-' : name[i]);
+    const int is_program = style == GPUR_STYLE_PROGRAM;
+    gpur_text_add(text, "%s", is_program ? "--" : "");
+    for (const char *c = name; *c; c++)
+        gpur_text_add(text, "%c", is_program && *c == '_' ? '-' : *c);
+    if (!is_program && strcmp(name, "lambda") == 0) /* a word of Python */
+        gpur_text_add(text, "_");
 }
 
 /* Whether it is an option, or a member of gpur_training_config that doors write like one. */
 static int is_name(const char *name)
 {
-    static const char *const others[] = {"out", "resume", "refill"};
-    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-        if (strcmp(others[i], name) == 0)
-            return 1;
-    return find_any(name) != NULL;
+    return find_any(name) || strcmp(name, "out") == 0 || strcmp(name, "resume") == 0 || strcmp(name, "refill") == 0;
 }
 
-gpur_status gpur_options_refuse(const gpur_options *o, const char *format, ...)
+/* Adds a message, with what is in braces in the words of the door. */
+static void add_message(const gpur_options *o, const char *message, gpur_text *text)
+{
+    for (const char *at = message; *at;) {
+        const size_t length = strcspn(at + 1, "= }"), end = strcspn(at + 1, "}");
+        const int has_equals = end == length + 1, has_is = end == length + strlen(" is");
+        char name[64] = "";
+        if (*at == '{' && length < sizeof name && (end == length || has_equals || has_is))
+            memcpy(name, at + 1, length);
+        const gpur_option *const option = has_is ? gpur_option_find(name, o->system) : NULL;
+        if (!is_name(name) || (has_is && !option)) {
+            gpur_text_add(text, "%c", *at++);
+            continue;
+        }
+        gpur_option_add_name(o->style, name, text);
+        if (has_equals)
+            gpur_text_add(text, "%c", o->style == GPUR_STYLE_PROGRAM ? ' ' : '=');
+        if (has_is) {
+            gpur_text_add(text, " is ");
+            gpur_option_add_value(option, o->settings, text);
+        }
+        at += end + 2;
+    }
+}
+
+gpur_status gpur_refuse(const gpur_options *o, const char *format, ...)
 {
     gpur_text text = {0};
     va_list arguments;
@@ -307,19 +312,7 @@ gpur_status gpur_options_refuse(const gpur_options *o, const char *format, ...)
     va_start(arguments, format);
     vsnprintf(message, sizeof message, format, arguments);
     va_end(arguments);
-    for (const char *at = message; *at;) {
-        const size_t length = strcspn(at + 1, "=}"), end = strcspn(at + 1, "}");
-        char name[64] = "";
-        if (*at == '{' && end - length <= 1 && length < sizeof name)
-            memcpy(name, at + 1, length);
-        if (*name && is_name(name)) {
-            add_label(o, name, length, &text);
-            gpur_text_add(&text, "%s", length == end ? "" : o->style == GPUR_STYLE_KEYWORDS ? "=" : " ");
-            at += end + 2;
-        } else {
-            gpur_text_add(&text, "%c", *at++);
-        }
-    }
+    add_message(o, message, &text);
     const gpur_status status =
         gpur_fail(GPUR_INVALID_ARGUMENT, "%s", gpur_text_is_whole(&text) ? text.memory : message);
     gpur_text_free(&text);
@@ -365,11 +358,24 @@ static gpur_status add(gpur_options *o, const char *name, const char *value, int
 gpur_status gpur_options_add(gpur_options *o, const char *name, const char *value)
 {
     if (!find_any(name))
-        return gpur_options_refuse(o, "%s%s is not an option; --help lists them",
-                                   o->style == GPUR_STYLE_PROGRAM ? "--" : "", name);
+        return gpur_refuse(o, "%s%s is not an option; --help lists them", o->style == GPUR_STYLE_PROGRAM ? "--" : "",
+                           name);
     if (find_given(o, name))
-        return gpur_options_refuse(o, "{%s} is given twice", name);
+        return gpur_refuse(o, "{%s} is given twice", name);
     return add(o, name, value, 0);
+}
+
+gpur_status gpur_options_override(gpur_options *o, const char *name, const char *value)
+{
+    gpur_given *const given = find_given(o, name);
+    if (!given)
+        return add(o, name, value, 1);
+    char *const copy = strdup(value);
+    if (!copy)
+        return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for the value of %s", name);
+    free(given->value);
+    given->value = copy;
+    return GPUR_OK;
 }
 
 /* A whole number, also as 1e6. Returns 0 if it is none. */
@@ -386,112 +392,128 @@ static int read_integer(const char *text, int64_t *number)
     return *text && !*end && fabs(real) < 9e15 && real == floor(real);
 }
 
-static gpur_status put_integer(const gpur_options *o, const gpur_option *option, const char *value, int64_t low,
-                               int64_t high, int64_t *number)
+static gpur_status put_integer(const gpur_options *o, const gpur_option *option, const char *value, void *at)
 {
-    if (read_integer(value, number) && *number >= low && *number <= high)
-        return GPUR_OK;
-    if (option->kind == GPUR_OPTION_SWITCH)
-        return gpur_options_refuse(o, "{%s} is \"%s\"; it must be 0 or 1", option->name, value);
-    return gpur_options_refuse(o, "{%s} is \"%s\"; it must be a whole number of %" PRId64 " to %" PRId64, option->name,
-                               value, low, high);
+    int64_t number;
+    const int64_t most = option->kind == GPUR_OPTION_SWITCH  ? 1
+                         : option->high > 0                  ? option->high
+                         : option->kind == GPUR_OPTION_INT32 ? INT32_MAX
+                                                             : INT64_MAX / 4;
+    const int is_right = read_integer(value, &number) && number >= option->low && number <= most;
+    if (!is_right && option->kind == GPUR_OPTION_SWITCH)
+        return gpur_refuse(o, "{%s} is \"%s\"; it must be 0 or 1", option->name, value);
+    if (!is_right)
+        return gpur_refuse(o, "{%s} is \"%s\"; it must be a whole number of %" PRId64 " to %" PRId64, option->name,
+                           value, option->low, most);
+    if (option->kind == GPUR_OPTION_INT64)
+        *(int64_t *)at = number;
+    else
+        *(int32_t *)at = (int32_t)number;
+    return GPUR_OK;
 }
 
-static gpur_status put_number(const gpur_options *o, const gpur_option *option, const char *value, double *number)
+static gpur_status put_number(const gpur_options *o, const gpur_option *option, const char *value, void *at)
 {
     char *end;
-    *number = strtod(value, &end);
-    if (*value && !*end && isfinite(*number) && *number >= 0.0 && (!option->high || *number <= (double)option->high))
-        return GPUR_OK;
-    if (option->high)
-        return gpur_options_refuse(o, "{%s} is \"%s\"; it must be a number of 0 to %" PRId64, option->name, value,
-                                   option->high);
-    return gpur_options_refuse(o, "{%s} is \"%s\"; it must be a number of 0 or more", option->name, value);
+    const double number = strtod(value, &end);
+    const int is_number = *value && !*end && isfinite(number) && number >= 0.0;
+    if (option->high && !(is_number && number <= (double)option->high))
+        return gpur_refuse(o, "{%s} is \"%s\"; it must be a number of 0 to %" PRId64, option->name, value,
+                           option->high);
+    if (!is_number)
+        return gpur_refuse(o, "{%s} is \"%s\"; it must be a number of 0 or more", option->name, value);
+    if (option->kind == GPUR_OPTION_FLOAT)
+        *(float *)at = (float)number;
+    else
+        *(double *)at = number;
+    return GPUR_OK;
 }
 
-/* `value` of the row has all words: "wait|refuse". */
-static gpur_status put_word(const gpur_options *o, const gpur_option *option, const char *value, int32_t *setting)
+/* `value` of the row has the words in the order of their numbers, as "wait|refuse". */
+static gpur_status put_word(const gpur_options *o, const gpur_option *option, const char *value, void *at)
 {
     gpur_text wanted = {0};
-    for (int32_t i = 0; !option->words[i] || *option->words[i]; i++) {
-        if (!option->words[i] || strcmp(option->words[i], value) != 0)
-            continue;
-        *setting = i;
-        return GPUR_OK;
+    int32_t number = 0;
+    for (const char *word = option->value; *word; number++) {
+        const size_t length = strcspn(word, "|");
+        const int is_last = !word[length];
+        if (length == strlen(value) && strncmp(word, value, length) == 0) {
+            *(int32_t *)at = number;
+            gpur_text_free(&wanted);
+            return GPUR_OK;
+        }
+        gpur_text_add(&wanted, "%s%.*s", number == 0 ? "" : is_last ? " or " : ", ", (int)length, word);
+        word += length + !is_last;
     }
-    for (const char *c = option->value; *c; c++) {
-        const char one[] = {*c, '\0'};
-        gpur_text_add(&wanted, "%s", *c != '|' ? one : strchr(c + 1, '|') ? ", " : " or ");
-    }
-    const gpur_status status = gpur_options_refuse(o, "{%s} is \"%s\"; it must be %s", option->name, value,
-                                                   gpur_text_is_whole(&wanted) ? wanted.memory : option->value);
+    const gpur_status status =
+        gpur_refuse(o, "{%s} is \"%s\"; it must be %s", option->name, value, gpur_text_of(&wanted));
     gpur_text_free(&wanted);
     return status;
 }
 
 static gpur_status put(const gpur_options *o, const gpur_option *option, const char *value, gpur_train_settings *s)
 {
-    void *const at = (char *)s + option->at;
-    int64_t whole;
-    double number;
+    void *const at = gpur_train_member(s, option->at);
     switch (option->kind) {
     case GPUR_OPTION_TEXT:
         if (!*value && option->at != AT(env_options))
-            return gpur_options_refuse(o, "{%s} is empty; it must be %s", option->name, option->meaning);
+            return gpur_refuse(o, "{%s} is empty; it must be %s", option->name, option->meaning);
         if (strchr(value, '\n'))
-            return gpur_options_refuse(o, "{%s} has a line break in it; it must be one line", option->name);
+            return gpur_refuse(o, "{%s} has a line break in it; it must be one line", option->name);
         *(const char **)at = value;
-        return GPUR_OK;
-    case GPUR_OPTION_INT64:
-        return put_integer(o, option, value, option->low, option->high, at);
-    case GPUR_OPTION_INT32:
-    case GPUR_OPTION_SWITCH:
-        GPUR_TRY(
-            put_integer(o, option, value, option->low, option->kind == GPUR_OPTION_SWITCH ? 1 : option->high, &whole));
-        *(int32_t *)at = (int32_t)whole;
         return GPUR_OK;
     case GPUR_OPTION_WORD:
         return put_word(o, option, value, at);
+    case GPUR_OPTION_FLOAT:
+    case GPUR_OPTION_DOUBLE:
+        return put_number(o, option, value, at);
     default:
-        GPUR_TRY(put_number(o, option, value, &number));
-        if (option->kind == GPUR_OPTION_FLOAT)
-            *(float *)at = (float)number;
-        else
-            *(double *)at = number;
-        return GPUR_OK;
+        return put_integer(o, option, value, at);
     }
+}
+
+static void add_word(const gpur_option *option, int32_t number, gpur_text *text)
+{
+    const char *word = option->value;
+    while (number-- > 0)
+        word = strchr(word, '|') + 1;
+    gpur_text_add_bytes(text, word, strcspn(word, "|"));
 }
 
 void gpur_option_add_value(const gpur_option *option, const gpur_train_settings *s, gpur_text *text)
 {
-    const void *const at = (const char *)s + option->at;
+    const void *const at = gpur_train_member(s, option->at);
     switch (option->kind) {
     case GPUR_OPTION_TEXT:
-        gpur_text_add(text, "%s", *(const char *const *)at);
+        gpur_text_add(text, "%s", *(const char *const *)at ? *(const char *const *)at : "");
         return;
     case GPUR_OPTION_INT64:
         gpur_text_add(text, "%" PRId64, *(const int64_t *)at);
         return;
-    case GPUR_OPTION_INT32:
-    case GPUR_OPTION_SWITCH:
-        gpur_text_add(text, "%" PRId32, *(const int32_t *)at);
-        return;
     case GPUR_OPTION_WORD:
-        gpur_text_add(text, "%s", option->words[*(const int32_t *)at]);
+        add_word(option, *(const int32_t *)at, text);
         return;
     case GPUR_OPTION_FLOAT:
         gpur_text_add_number(text, (double)*(const float *)at, GPUR_DIGITS_OF_FLOAT, "0");
         return;
-    default:
+    case GPUR_OPTION_DOUBLE:
         gpur_text_add_number(text, *(const double *)at, GPUR_DIGITS_OF_DOUBLE, "0");
+        return;
+    default:
+        gpur_text_add(text, "%" PRId32, *(const int32_t *)at);
     }
 }
 
 int gpur_option_applies(const gpur_option *option, const gpur_train_settings *s)
 {
-    if (option->kind == GPUR_OPTION_TEXT && !*(const char *const *)(const void *)((const char *)s + option->at))
+    if (option->kind == GPUR_OPTION_TEXT && !*(const char *const *)gpur_train_member(s, option->at))
         return 0;
-    return !option->applies || option->applies(s);
+    return !option->lacks || !option->lacks(s);
+}
+
+int gpur_option_is_of_preset(const gpur_option *option, const gpur_train_settings *s)
+{
+    return !option->lacks || option->lacks(s) != no_returns;
 }
 
 /* The preset. */
@@ -507,8 +529,7 @@ gpur_status gpur_options_find_system(gpur_options *o, const char *preset)
         }
         gpur_text_add(&names, "%s%s", i == 0 ? "" : !gpur_preset_name(i + 1, NULL) ? " or " : ", ", name);
     }
-    const gpur_status status = gpur_options_refuse(o, "{preset} is %s; it must be %s", preset,
-                                                   gpur_text_is_whole(&names) ? names.memory : "that of a system");
+    const gpur_status status = gpur_refuse(o, "{preset} is %s; it must be %s", preset, gpur_text_of(&names));
     gpur_text_free(&names);
     return status;
 }
@@ -548,14 +569,14 @@ gpur_status gpur_options_check_system(const gpur_options *o, const char *preset)
         const gpur_given *const given = &o->given[i];
         const gpur_option *const option = gpur_option_find(given->name, o->system);
         if (!option)
-            return gpur_options_refuse(o,
-                                       "{%s} is %s and {preset} is %s, which does not have it; leave the option out, "
-                                       "or take a preset of %s",
-                                       given->name, given->value, preset, presets_with(given->name));
+            return gpur_refuse(o,
+                               "{%s} is %s and {preset} is %s, which does not have it; leave the option out, "
+                               "or take a preset of %s",
+                               given->name, given->value, preset, presets_with(given->name));
         /* The run began when there was no such option. Texts may have no value, and then have no line. */
         if (o->folder && !given->is_stored && option->kind != GPUR_OPTION_TEXT)
-            return gpur_options_refuse(o, "{%s} is %s, and the run that is to be resumed has none" OTHER_RUN,
-                                       given->name, given->value);
+            return gpur_refuse(o, "{%s} is %s, and the run that is to be resumed has none" OTHER_RUN, given->name,
+                               given->value);
     }
     return GPUR_OK;
 }
@@ -568,67 +589,42 @@ static int is_game(const char *name)
     return gpur_env_name(i) != NULL;
 }
 
-static gpur_status replace(gpur_given *given, const gpur_text *value)
-{
-    char *const copy = gpur_text_is_whole(value) ? strdup(value->memory) : NULL;
-    if (!copy)
-        return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for the value of %s", given->name);
-    free(given->value);
-    given->value = copy;
-    return GPUR_OK;
-}
-
-gpur_status gpur_options_override(gpur_options *o, const char *name, const char *value)
-{
-    gpur_given *const given = find_given(o, name);
-    gpur_text text = {0};
-    if (!given)
-        return add(o, name, value, 1);
-    gpur_text_add(&text, "%s", value);
-    const gpur_status status = replace(given, &text);
-    gpur_text_free(&text);
-    return status;
-}
-
 /* A plug-in's file gets its absolute path, so that the run can be resumed from any folder. One without a slash is
  * searched for where dlopen searches, and stays as it is. The colon is where gpur_env_find takes it to be. */
-static gpur_status make_env_absolute(gpur_given *env)
+static gpur_status make_env_absolute(gpur_options *o)
 {
-    char file[GPUR_MAX_PATH], absolute[PATH_MAX];
-    if (!env || is_game(env->value))
+    char path[GPUR_MAX_PATH], absolute[PATH_MAX];
+    const char *const env = gpur_options_value(o, "env");
+    if (!env || is_game(env))
         return GPUR_OK;
-    const char *const suffix = strstr(env->value, ".so"), *const colon = strchr(suffix ? suffix : env->value, ':');
-    const size_t length = colon ? (size_t)(colon - env->value) : strlen(env->value);
-    GPUR_TRY(gpur_path_make(file, "%.*s", (int)length, env->value));
-    if (!strchr(file, '/') || !realpath(file, absolute))
+    const char *const suffix = strstr(env, ".so"), *const colon = strchr(suffix ? suffix : env, ':');
+    const size_t length = colon ? (size_t)(colon - env) : strlen(env);
+    GPUR_TRY(gpur_path_make(path, "%.*s", (int)length, env));
+    if (!strchr(path, '/') || !realpath(path, absolute))
         return GPUR_OK;
-    gpur_text text = {0};
-    gpur_text_add(&text, "%s%s", absolute, env->value + length);
-    const gpur_status status = replace(env, &text);
-    gpur_text_free(&text);
-    return status;
+    GPUR_TRY(gpur_path_make(path, "%s%s", absolute, env + length));
+    return gpur_options_override(o, "env", path);
 }
 
 /* So does the folder of remote actors. */
-static gpur_status make_folder_absolute(gpur_given *folder)
+static gpur_status make_folder_absolute(gpur_options *o)
 {
-    char here[PATH_MAX];
-    if (!folder || *folder->value == '/')
+    char path[GPUR_MAX_PATH], here[PATH_MAX];
+    const char *const folder = gpur_options_value(o, "folder");
+    if (!folder || *folder == '/')
         return GPUR_OK;
     if (!getcwd(here, sizeof here))
-        return gpur_fail(GPUR_FILE_ERROR, "the folder that \"%s\" is relative to is not known: %s", folder->value,
+        return gpur_fail(GPUR_FILE_ERROR, "the folder that \"%s\" is relative to is not known: %s", folder,
                          strerror(errno));
-    gpur_text text = {0};
-    gpur_text_add(&text, "%s/%s", here, folder->value);
-    const gpur_status status = replace(folder, &text);
-    gpur_text_free(&text);
-    return status;
+    GPUR_TRY(gpur_path_make(path, "%s/%s", here, folder));
+    return gpur_options_override(o, "folder", path);
 }
 
 gpur_status gpur_options_begin(gpur_options *o, gpur_train_settings *s)
 {
-    GPUR_TRY(make_env_absolute(find_given(o, "env")));
-    GPUR_TRY(make_folder_absolute(find_given(o, "folder")));
+    GPUR_TRY(make_env_absolute(o));
+    GPUR_TRY(make_folder_absolute(o));
+    o->settings = s;
     s->env_options = "";
     s->device = "auto";
     s->seed = 1;
@@ -644,6 +640,12 @@ gpur_status gpur_options_put(const gpur_options *o, gpur_train_settings *s)
 {
     for (int32_t i = 0; i < o->count; i++)
         GPUR_TRY(put(o, gpur_option_find(o->given[i].name, o->system), o->given[i].value, s));
+    for (int32_t i = 0; i < o->count; i++) {
+        const gpur_option *const option = gpur_option_find(o->given[i].name, o->system);
+        const char *const reason = option->lacks ? option->lacks(s) : NULL;
+        if (reason)
+            return gpur_refuse(o, "{%s is}%s", option->name, reason);
+    }
     return GPUR_OK;
 }
 
@@ -696,8 +698,8 @@ static gpur_status take_line(gpur_options *o, const char *line)
     if (strcmp(name, "env") == 0)
         o->has_other_env = !is_equal || given->value[0] == '(';
     else if (strcmp(name, "steps") != 0 && !is_equal)
-        return gpur_options_refuse(o, "{%s} is %s, and the run that is to be resumed has %s" OTHER_RUN, name,
-                                   given->value, space + 1);
+        return gpur_refuse(o, "{%s} is %s, and the run that is to be resumed has %s" OTHER_RUN, name, given->value,
+                           space + 1);
     return GPUR_OK;
 }
 
@@ -729,13 +731,12 @@ gpur_status gpur_options_resume(gpur_options *o, const char *folder)
 
 gpur_status gpur_options_write(const gpur_options *o, const gpur_train_settings *s, const char *folder)
 {
-    gpur_options file = {.style = GPUR_STYLE_PROGRAM};
     gpur_text lines = {0};
     const gpur_option *option;
     for (int32_t i = 0; (option = gpur_option_at(o->system, i)); i++) {
         if (!gpur_option_applies(option, s))
             continue;
-        add_label(&file, option->name, strlen(option->name), &lines);
+        gpur_option_add_name(GPUR_STYLE_PROGRAM, option->name, &lines);
         gpur_text_add(&lines, " ");
         gpur_option_add_value(option, s, &lines);
         gpur_text_add(&lines, "\n");

@@ -31,7 +31,7 @@ typedef enum gpur_option_kind {
     GPUR_OPTION_INT64,
     GPUR_OPTION_INT32,
     GPUR_OPTION_SWITCH, /* int32_t, 0 or 1 */
-    GPUR_OPTION_WORD,   /* int32_t, one of `words` */
+    GPUR_OPTION_WORD,   /* int32_t, the place of a word in `value` */
     GPUR_OPTION_FLOAT,
     GPUR_OPTION_DOUBLE,
 } gpur_option_kind;
@@ -39,16 +39,16 @@ typedef enum gpur_option_kind {
 /* A row of the table. An option that means something else in another system has a row for each. */
 typedef struct gpur_option {
     const char *name;  /* "num_envs" */
-    const char *value; /* what stands for its value in the help: "N" */
+    const char *value; /* what stands for its value in the help: "N", or words: "0|1" */
     int32_t systems;   /* GPUR_IN_* */
     gpur_option_kind kind;
     size_t at; /* its member of gpur_train_settings */
     const char *meaning;
-    int64_t low, high;        /* of whole numbers; of others `high` alone, and 0: there is none */
-    const char *const *words; /* by value, ended by "" */
+    int64_t low, high; /* of whole numbers; of others `high` alone. `high` 0: the largest that there is */
 
-    /* Whether it has a meaning with these settings. NULL: always. */
-    int (*applies)(const gpur_train_settings *settings);
+    /* Why it has no meaning with these settings, in words that follow its name and value; NULL: it has. NULL in place
+     * of the function: always. */
+    const char *(*lacks)(const gpur_train_settings *settings);
 } gpur_option;
 
 /* How a door writes options: "--num-envs 8", or num_envs=8. */
@@ -63,7 +63,8 @@ struct gpur_options {
     gpur_option_style style;
     gpur_given given[GPUR_MAX_OPTIONS];
     int32_t count;
-    int32_t system;               /* GPUR_PRESET_*, once the preset is known */
+    int32_t system; /* GPUR_PRESET_*, once the preset is known */
+    const gpur_train_settings *settings;
     const char *folder;           /* of the run that is resumed */
     int has_other_env;            /* 1: the run that is resumed was begun with another value of `env`, or an object */
     int64_t stored_steps;         /* `steps` of the run that is resumed, as its file has it */
@@ -100,7 +101,7 @@ gpur_status gpur_options_find_system(gpur_options *options, const char *preset);
 /* Refuses options that the system does not have, or that the run that is resumed has not. */
 gpur_status gpur_options_check_system(const gpur_options *options, const char *preset);
 
-/* Sets the members of all values. */
+/* Sets the members of all values, and refuses those that have no meaning then. */
 gpur_status gpur_options_put(const gpur_options *options, gpur_train_settings *settings);
 
 /* Adds the text of a setting to `text`. */
@@ -112,6 +113,13 @@ const gpur_option *gpur_option_at(int32_t system, int32_t i);
 /* Whether it has a value with these settings. */
 int gpur_option_applies(const gpur_option *option, const gpur_train_settings *settings);
 
-/* Refuses with GPUR_INVALID_ARGUMENT, as gpur_fail does. {name} in the format becomes the option as its door writes it:
- * --num-envs, or num_envs; and {name=}, before a value, "--num-envs " or num_envs=. */
-gpur_status gpur_options_refuse(const gpur_options *options, const char *format, ...) GPUR_PRINTF(2, 3);
+/* Adds its name as a door writes it: "--num-envs", or "num_envs". */
+void gpur_option_add_name(gpur_option_style style, const char *name, gpur_text *text);
+
+/* Whether the preset has it, maybe with other settings than these. */
+int gpur_option_is_of_preset(const gpur_option *option, const gpur_train_settings *settings);
+
+/* Refuses with GPUR_INVALID_ARGUMENT, as gpur_fail does. {num_envs} in the format becomes the option as its door writes
+ * it, --num-envs or num_envs; {num_envs=}, before a value, "--num-envs " or num_envs=; and {num_envs is} also has the
+ * value of the settings: --num-envs is 8. */
+gpur_status gpur_refuse(const gpur_options *options, const char *format, ...) GPUR_PRINTF(2, 3);

@@ -72,10 +72,10 @@ static gpur_status find_game_of_file(player *p)
         return gpur_fail(GPUR_FILE_ERROR, "there is no %s; it must be the folder of a run, or a learner's file",
                          p->config.path);
     if (!s->env_name)
-        return gpur_options_refuse(&p->options,
-                                   "{env} is missing and %s is not the folder of a run; a file needs the "
-                                   "game that its network plays",
-                                   p->config.path);
+        return gpur_refuse(&p->options,
+                           "{env} is missing and %s is not the folder of a run; a file needs the "
+                           "game that its network plays",
+                           p->config.path);
     GPUR_TRY(gpur_train_find_type(s->env_name, &s->env));
     s->all.type = s->env.type;
     s->all.vector = s->env.vector;

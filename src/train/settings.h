@@ -36,6 +36,7 @@ typedef struct gpur_train_settings {
     gpur_ga3c_config ga3c;
 
     int64_t exploration_steps; /* in which epsilon falls */
+    int32_t act;               /* 1: by the target network */
     int64_t cache_size;        /* of the cache of returns; 0: as many as train steps draw */
     int32_t prioritized;       /* 0: an Ape-X learner draws uniformly */
     int32_t processes;         /* 1: the actors of Ape-X are processes */

@@ -68,28 +68,18 @@ gpur_status gpur_train_use_batch(const gpur_options *o, int64_t capacity, int64_
                                  gpur_replay_config *replay)
 {
     if (capacity / 2 < batch_size)
-        return gpur_options_refuse(o,
-                                   "{capacity} is %" PRId64 " and {batch} is %" PRId64 "; the first must be at least "
-                                   "twice the second",
-                                   capacity, batch_size);
+        return gpur_refuse(o, "{capacity is} and {batch is}; the first must be at least twice the second");
     if (batch_size > 4096)
         replay->max_batch = batch_size;
     return GPUR_OK;
 }
 
-gpur_status gpur_train_use_frame_stack(const gpur_options *o, gpur_train_settings *s)
+void gpur_train_use_frame_stack(gpur_train_settings *s)
 {
-    const char *const given = gpur_options_value(o, "frame_stack");
-    if (s->replay.layout != GPUR_LAYOUT_FRAMES)
-        return !given ? GPUR_OK
-                      : gpur_options_refuse(o,
-                                            "{frame_stack} is %s, and %s does not show one image without channels; "
-                                            "leave the option out",
-                                            given, s->env.name);
-    for (int32_t i = 0; i < s->replay.field_count; i++)
-        if (strcmp(s->fields[i].name, "obs") == 0 || strcmp(s->fields[i].name, "next_obs") == 0)
-            s->fields[i].shape[0] = s->replay.frame_stack;
-    return GPUR_OK;
+    if (s->replay.layout == GPUR_LAYOUT_FRAMES)
+        for (int32_t i = 0; i < s->replay.field_count; i++)
+            if (strcmp(s->fields[i].name, "obs") == 0 || strcmp(s->fields[i].name, "next_obs") == 0)
+                s->fields[i].shape[0] = s->replay.frame_stack;
 }
 
 void gpur_train_use_evaluations(const gpur_options *o, int64_t granule, gpur_train_settings *s)
@@ -103,15 +93,12 @@ gpur_status gpur_train_use_checkpoint(const gpur_options *o, int64_t granule, gp
     if (!gpur_options_value(o, "checkpoint"))
         s->checkpoint = gpur_can_save_files() ? gpur_round_up(gpur_train_is_small(s) ? 50000 : 1000000, granule) : 0;
     if (s->checkpoint > 0 && !gpur_can_save_files())
-        return gpur_options_refuse(o,
-                                   "{checkpoint} is %" PRId64 ", and this build of the library cannot save to files; "
-                                   "it must be 0, or the library built with libcjson-dev and libxxhash-dev",
-                                   s->checkpoint);
+        return gpur_refuse(o,
+                           "{checkpoint is}, and this build of the library cannot save to files; it must be 0, or the "
+                           "library built with libcjson-dev and libxxhash-dev");
     if (s->checkpoint % granule != 0)
-        return gpur_options_refuse(o,
-                                   "{checkpoint} is %" PRId64 " and {target_period} is %" PRId64
-                                   "; the first must be a multiple of the second, or 0",
-                                   s->checkpoint, granule);
+        return gpur_refuse(o,
+                           "{checkpoint is} and {target_period is}; the first must be a multiple of the second, or 0");
     return GPUR_OK;
 }
 
@@ -119,8 +106,8 @@ gpur_status gpur_train_check_single(const gpur_options *o, const gpur_train_sett
 {
     if (!s->env.vector)
         return GPUR_OK;
-    return gpur_options_refuse(o,
-                               "%s steps all environments at once, and {preset} is %s, whose %s step one each; it must "
-                               "be a type that steps one at a time",
-                               s->env.name, s->preset, who);
+    return gpur_refuse(o,
+                       "%s steps all environments at once, and {preset is}, whose %s step one each; it must be a type "
+                       "that steps one at a time",
+                       s->env.name, who);
 }

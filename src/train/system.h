@@ -111,7 +111,7 @@ gpur_status gpur_train_use_batch(const gpur_options *options, int64_t capacity, 
                                  gpur_replay_config *replay);
 
 /* Sets stacks of `replay.frame_stack` frames. */
-gpur_status gpur_train_use_frame_stack(const gpur_options *options, gpur_train_settings *settings);
+void gpur_train_use_frame_stack(gpur_train_settings *settings);
 
 /* Sets eval_period, unless it was given, to a multiple of `granule`, or to 0 if there are no evaluations. */
 void gpur_train_use_evaluations(const gpur_options *options, int64_t granule, gpur_train_settings *settings);

@@ -27,6 +27,11 @@ int gpur_text_is_whole(const gpur_text *t)
     return !t->lacks_memory;
 }
 
+const char *gpur_text_of(const gpur_text *t)
+{
+    return t->memory && !t->lacks_memory ? t->memory : "";
+}
+
 /* Makes room for `more` bytes and a NUL. Returns 0 if there is no memory. */
 static int reserve(gpur_text *t, size_t more)
 {

@@ -15,6 +15,7 @@ typedef struct gpur_text {
 void gpur_text_free(gpur_text *t);
 void gpur_text_clear(gpur_text *t);
 int gpur_text_is_whole(const gpur_text *t);
+const char *gpur_text_of(const gpur_text *t); /* what was added; "" if not all of it was */
 void gpur_text_add(gpur_text *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 void gpur_text_add_bytes(gpur_text *t, const char *bytes, size_t count);

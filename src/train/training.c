@@ -144,13 +144,13 @@ static gpur_status check_folders(const gpur_training *t)
 {
     const gpur_training_config *const c = &t->config;
     if (c->out && c->resume)
-        return gpur_options_refuse(&t->options,
-                                   "{out} is \"%s\" and {resume} is \"%s\"; a run that is resumed stays in its folder, "
-                                   "so only one of the two may be given",
-                                   c->out, c->resume);
+        return gpur_refuse(&t->options,
+                           "{out} is \"%s\" and {resume} is \"%s\"; a run that is resumed stays in its folder, "
+                           "so only one of the two may be given",
+                           c->out, c->resume);
     if (c->refill && !c->resume)
-        return gpur_options_refuse(&t->options, "{refill} is given and {resume} is missing; it must be the folder of a "
-                                                "run");
+        return gpur_refuse(&t->options, "{refill} is given and {resume} is missing; it must be the folder of a "
+                                        "run");
     return GPUR_OK;
 }
 
@@ -176,12 +176,12 @@ static gpur_status configure(gpur_training *t)
     GPUR_TRY(gpur_train_find_settings(&t->options, &t->settings));
     t->system = gpur_train_system_of(t->options.system);
     if (c->refill && !t->system->has_actors)
-        return gpur_options_refuse(&t->options,
-                                   "{refill} is given and {preset} is %s; only a run of Ape-X fills its replay again",
-                                   t->settings.preset);
+        return gpur_refuse(&t->options,
+                           "{refill} is given and {preset} is %s; only a run of Ape-X fills its replay again",
+                           t->settings.preset);
     if (c->resume && t->settings.checkpoint == 0 && !c->begins_again)
-        return gpur_options_refuse(
-            &t->options, "{resume} is \"%s\", and that run saves no checkpoints: it has {checkpoint} 0", c->resume);
+        return gpur_refuse(&t->options, "{resume} is \"%s\", and that run saves no checkpoints: it has {checkpoint} 0",
+                           c->resume);
     GPUR_TRY(choose_folder(t));
     t->config.resume = c->resume ? t->folder : NULL; /* the caller's text may go */
     t->settings.all.on_event = note_event;
@@ -365,14 +365,14 @@ static gpur_status refuse_folder(const gpur_training *t, const char *name)
 {
     const char *const quote = t->options.style == GPUR_STYLE_KEYWORDS ? "'" : "";
     if (!gpur_train_checkpoint_exists(t->folder))
-        return gpur_options_refuse(&t->options,
-                                   "%s/%s is there already, of a run without a checkpoint to go on from; delete the "
-                                   "folder %s to begin anew in it, or another {out} begins in another one",
-                                   t->folder, name, t->folder);
-    return gpur_options_refuse(&t->options,
-                               "%s/%s is there already; {resume=}%s%s%s goes on with the run of this folder, another "
-                               "{out} begins one in another folder",
-                               t->folder, name, quote, t->folder, quote);
+        return gpur_refuse(&t->options,
+                           "%s/%s is there already, of a run without a checkpoint to go on from; delete the "
+                           "folder %s to begin anew in it, or another {out} begins in another one",
+                           t->folder, name, t->folder);
+    return gpur_refuse(&t->options,
+                       "%s/%s is there already; {resume=}%s%s%s goes on with the run of this folder, another "
+                       "{out} begins one in another folder",
+                       t->folder, name, quote, t->folder, quote);
 }
 
 /* What is there is never written over. The options come first, so that a run that is killed at once can be resumed. */
@@ -396,19 +396,18 @@ static gpur_status resume(gpur_training *t, gpur_position *at, int *has_checkpoi
     int64_t taken;
     GPUR_TRY(gpur_train_checkpoint_find(t->folder, &t->record, at, has_checkpoint));
     if (!*has_checkpoint && gpur_file_exists(t->folder, learner_name))
-        return gpur_options_refuse(
-            &t->options,
-            "%s/%s is there and no checkpoint: the run has ended before its first one; delete the "
-            "folder %s to begin anew in it, or another {out} begins in another one",
-            t->folder, learner_name, t->folder);
+        return gpur_refuse(&t->options,
+                           "%s/%s is there and no checkpoint: the run has ended before its first one; delete the "
+                           "folder %s to begin anew in it, or another {out} begins in another one",
+                           t->folder, learner_name, t->folder);
     GPUR_TRY(gpur_record_find_last_step(&t->record, &taken));
     /* Ape-X may receive more steps than were asked for. */
     taken = gpur_min(gpur_max(taken, at->step), t->options.stored_steps);
     if (t->settings.steps < taken)
-        return gpur_options_refuse(&t->options,
-                                   "{steps} is %" PRId64 "; the run has taken %" PRId64 " steps, and no fewer can be "
-                                   "asked for",
-                                   t->settings.steps, taken);
+        return gpur_refuse(&t->options,
+                           "{steps} is %" PRId64 "; the run has taken %" PRId64 " steps, and no fewer can be "
+                           "asked for",
+                           t->settings.steps, taken);
     if (!*has_checkpoint)
         return gpur_file_remove(t->folder, gpur_best_name);
     GPUR_TRY(gpur_train_checkpoint_load(t->folder, t->handles.run, t->config.refill));
@@ -637,10 +636,10 @@ static gpur_status explain(const gpur_training *t, gpur_status status)
     if (status == GPUR_OK || !at || t->options.style == GPUR_STYLE_KEYWORDS)
         return status;
     gpur_option_add_value(gpur_option_find("learning_rate", t->options.system), &t->settings, &rate);
-    (void)gpur_options_refuse(&t->options,
-                              "%.*s%s to lower {learning_rate}, now %s, or to scale the environment's "
-                              "rewards",
-                              (int)(at - error), error, advice, rate.memory);
+    (void)gpur_refuse(&t->options,
+                      "%.*s%s to lower {learning_rate}, now %s, or to scale the environment's "
+                      "rewards",
+                      (int)(at - error), error, advice, rate.memory);
     gpur_text_free(&rate);
     return status;
 }
@@ -659,7 +658,7 @@ gpur_status gpur_training_look(gpur_training *t, char *line, int64_t bytes)
         fail_run(t, status);
     if (status == GPUR_OK && line && bytes > 0) {
         status = gpur_progress_add_line(&t->progress, &text);
-        snprintf(line, (size_t)bytes, "%s", gpur_text_is_whole(&text) && text.memory ? text.memory : "");
+        snprintf(line, (size_t)bytes, "%s", gpur_text_of(&text));
     }
     gpur_text_free(&text);
     return status;
@@ -679,7 +678,7 @@ gpur_status gpur_training_finish(gpur_training *t)
 
 const char *gpur_training_summary(gpur_training *t)
 {
-    return gpur_text_is_whole(&t->summary) && t->summary.memory ? t->summary.memory : "";
+    return gpur_text_of(&t->summary);
 }
 
 /* Actors elsewhere. */
@@ -702,9 +701,9 @@ gpur_status gpur_training_work(gpur_training *t, int32_t actor, int (*stop)(void
 {
     const gpur_apex_networks networks = networks_of(t);
     if (!t->system->has_actors || !t->settings.apex.folder)
-        return gpur_options_refuse(&t->options, "remote actor %d has %s; it needs a {preset} of Ape-X, and {folder}",
-                                   (int)actor,
-                                   t->system->has_actors ? "{folder} missing" : "a {preset} that is not one of Ape-X");
+        return gpur_refuse(&t->options, "remote actor %d has %s; it needs a {preset} of Ape-X, and {folder}",
+                           (int)actor,
+                           t->system->has_actors ? "{folder} missing" : "a {preset} that is not one of Ape-X");
     return gpur_apex_work(&t->settings.all, &t->settings.apex, actor, &t->settings.replay, &networks,
                           t->settings.threads, stop, t->config.user);
 }

@@ -484,7 +484,7 @@ def bad_options_are_refused_before_anything_is_made(folder, whole):
         ([*vrc, "--storage", "none"], ['--storage is "none"; it must be virtual or physical']),
         ([*vrc, "--draw", "all"], ['--draw is "all"; it must be permutation or replacement']),
         ([*vrc, "--truncation-terminates", "2"], ['--truncation-terminates is "2"']),
-        ([*game, "--optimizer", "sgd"], ['--optimizer is "sgd"; it must be adam, adam_tf, ']),
+        ([*game, "--optimizer", "sgd"], ['--optimizer is "sgd"; it must be adam, rmsprop_tf, ']),
         ([*game, "--cache-size", "400"], ["--cache-size is 400", "fast-dqn-small", "has no returns", "vrc-2021"]),
         ([*game, "--truncation-terminates", "0"], ["--truncation-terminates is 0", "has no returns"]),
         ([*game, "--preset", "apex-dqn-small", "--draw", "replacement"],
@@ -548,8 +548,8 @@ def words_that_are_not_known_are_refused_with_where_the_known_ones_are():
 
 def help_of_a_preset_is_of_it_alone():
     for preset, there, others in (
-            ("fast-dqn-small", ["  --target-period 1000 +C: ", "  --act latest +latest, target: "], "--estimator|a2c"),
-            ("vrc-2021-small", ["  --estimator peng +peng, watkins, n-step,"], "apex|a2c"),
+            ("fast-dqn-small", ["  --target-period 1000 +C: ", "  --act target +latest, target: "], "--estimator|a2c"),
+            ("vrc-2021-small", ["  --estimator peng +peng, n-step, watkins,"], "apex|a2c"),
             ("ga3c-small", ["  --when-full wait +wait, refuse, drop-oldest: ", "0: 60, of code 20"], r"\ba[23]c|dqn"),
             ("a2c-small", ["  --deterministic 0 "], "a3c|dqn"), ("apex-dpg", ["  --refill "], "dqn|epsilons")):
         shown = run(preset, "--help").stdout

@@ -285,7 +285,7 @@ def continuous_actions_are_trained_on(folder):
     run("--resume", folder / "run", "--steps", int(before["step"]) + 1000)
     assert rows_of(folder / "run", "rates")[-1]["train_steps"] > before["train_steps"]
     refused = run(*swing, "--second-activation", "linear", "--out", folder / "refused", status=2).stderr
-    assert "--second-activation is \"linear\"; it must be none, tanh or relu" in refused, refused
+    assert "--second-activation is \"linear\"; it must be none, relu or tanh" in refused, refused
     run(*swing, "--steps", 600, "--processes", 1, "--second-activation", "tanh", "--checkpoint", 0, "--out",
         folder / "processes")  # whose weights would not fit actors of other networks
     assert rows_of(folder / "processes", "rates")[-1]["lost_transitions"] == 0

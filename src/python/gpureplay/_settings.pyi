@@ -288,9 +288,9 @@ class DQNTraining(TrainArguments, total=False):
     frame_stack: int | None
     batch: int | None
     learning_rate: float | None
-    optimizer: Literal["adam", "adam_tf", "rmsprop_tf", "rmsprop_keras2", "rmsprop_torch", "rmsprop_deepmind"] | None
+    optimizer: Literal["adam", "rmsprop_tf", "rmsprop_keras2", "rmsprop_torch", "rmsprop_deepmind", "adam_tf"] | None
     exploration_steps: int | None
-    estimator: Literal["peng", "watkins", "n-step", "peng-median", "watkins-median", "peng-error-bound",
+    estimator: Literal["peng", "n-step", "watkins", "peng-median", "watkins-median", "peng-error-bound",
         "watkins-error-bound"] | None
     lambda_: float | None
     n_step: int | None
@@ -317,12 +317,12 @@ class ApexTraining(TrainArguments, total=False):
     frame_stack: int | None
     batch: int | None
     learning_rate: float | None
-    optimizer: Literal["adam", "adam_tf", "rmsprop_tf", "rmsprop_keras2", "rmsprop_torch", "rmsprop_deepmind"] | None
+    optimizer: Literal["adam", "rmsprop_tf", "rmsprop_keras2", "rmsprop_torch", "rmsprop_deepmind", "adam_tf"] | None
     checkpoint: int | None
     actors: int | None
     processes: bool | None
     samples_per_insert: float | None
-    initial_priorities: Literal["td", "max"] | None
+    initial_priorities: Literal["max", "td"] | None
     prioritized: bool | None
     replicate: int | None
     epsilons: str | Sequence[float] | None
@@ -346,12 +346,12 @@ class DDPGTraining(TrainArguments, total=False):
     actors: int | None
     processes: bool | None
     samples_per_insert: float | None
-    initial_priorities: Literal["td", "max"] | None
+    initial_priorities: Literal["max", "td"] | None
     prioritized: bool | None
     replicate: int | None
     sigma: float | None
     eviction: Literal["oldest", "priority"] | None
-    second_activation: Literal["none", "tanh", "relu"] | None
+    second_activation: Literal["none", "relu", "tanh"] | None
     compression: int | None
     pull_period: int | None
     folder: str | os.PathLike[str] | None
@@ -398,9 +398,9 @@ class TrainOptions(TypedDict, total=False):
     frame_stack: int | None
     batch: int | None
     learning_rate: float | None
-    optimizer: Literal["adam", "adam_tf", "rmsprop_tf", "rmsprop_keras2", "rmsprop_torch", "rmsprop_deepmind"] | None
+    optimizer: Literal["adam", "rmsprop_tf", "rmsprop_keras2", "rmsprop_torch", "rmsprop_deepmind", "adam_tf"] | None
     exploration_steps: int | None
-    estimator: Literal["peng", "watkins", "n-step", "peng-median", "watkins-median", "peng-error-bound",
+    estimator: Literal["peng", "n-step", "watkins", "peng-median", "watkins-median", "peng-error-bound",
         "watkins-error-bound"] | None
     lambda_: float | None
     n_step: int | None
@@ -416,13 +416,13 @@ class TrainOptions(TypedDict, total=False):
     actors: int | None
     processes: bool | None
     samples_per_insert: float | None
-    initial_priorities: Literal["td", "max"] | None
+    initial_priorities: Literal["max", "td"] | None
     prioritized: bool | None
     replicate: int | None
     epsilons: str | Sequence[float] | None
     sigma: float | None
     eviction: Literal["oldest", "priority"] | None
-    second_activation: Literal["none", "tanh", "relu"] | None
+    second_activation: Literal["none", "relu", "tanh"] | None
     compression: int | None
     pull_period: int | None
     folder: str | os.PathLike[str] | None
