@@ -32,10 +32,9 @@ static gpur_status use_epsilons(const gpur_options *o, gpur_train_settings *s)
     for (char *end; at && *at; at = end) {
         const double epsilon = strtod(at, &end);
         if (end == at || (*end && *end != ',') || !(epsilon >= 0.0 && epsilon <= 1.0) || count == GPUR_APEX_MAX_ACTORS)
-            return gpur_refuse(o,
-                               "{epsilons} is \"%s\"; it must be numbers of 0 to 1, at most %d, with commas "
-                               "between them",
-                               s->epsilons_text, GPUR_APEX_MAX_ACTORS);
+            return gpur_refuse(
+                o, "{epsilons} is \"%s\"; it must be numbers of 0 to 1, at most %d, with commas between them",
+                s->epsilons_text, GPUR_APEX_MAX_ACTORS);
         s->epsilons[count++] = (float)epsilon;
         if (*end == ',' && !end[1])
             return gpur_refuse(o, "{epsilons} is \"%s\"; it must not end with a comma", s->epsilons_text);

@@ -102,10 +102,10 @@ gpur_status gpur_train_checkpoint_find(const char *folder, const gpur_record *r,
     GPUR_TRY(gpur_path_make(path, "%s/%s", folder, current));
     gpur_status status = gpur_text_file_read(path, position_name, &lines);
     if (status == GPUR_OK && !read_lines(lines.memory, r, at))
-        status = gpur_fail(GPUR_FILE_ERROR,
-                           "%s/%s is damaged; it must have the lines \"step N\", \"seconds X\" and one for each file "
-                           "of the record",
-                           path, position_name);
+        status = gpur_fail(
+            GPUR_FILE_ERROR,
+            "%s/%s is damaged; it must have the lines \"step N\", \"seconds X\" and one for each file of the record",
+            path, position_name);
     gpur_text_free(&lines);
     return status;
 }

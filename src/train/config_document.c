@@ -264,10 +264,9 @@ static gpur_status check_env(const gpur_options *o, char *document, const char *
     const gpur_status status =
         gpur_text_is_whole(&given) && strcmp(stored, given.memory) == 0
             ? GPUR_OK
-            : gpur_refuse(o,
-                          "{env} is of type \"%s\", and the run that is to be resumed has %s; the types must be "
-                          "the same",
-                          name, stored);
+            : gpur_refuse(
+                  o, "{env} is of type \"%s\", and the run that is to be resumed has %s; the types must be the same",
+                  name, stored);
     gpur_text_free(&given);
     return status;
 }

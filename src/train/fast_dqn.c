@@ -59,9 +59,8 @@ static gpur_status check_run(const gpur_options *o, const gpur_train_settings *s
     if (run->threads > run->num_envs)
         return gpur_refuse(o, "{env_threads is} and {num_envs is}; the first must be 0 (as many) or 1 to the second");
     if (run->synchronized && run->target_period % run->num_envs != 0 && run->target_period % run->train_period == 0)
-        return gpur_refuse(o,
-                           "{target_period is} and {num_envs is}; with {synchronized} 1 the first must be a multiple "
-                           "of the second: change one of them, or give {synchronized} 0");
+        return gpur_refuse(o, "{target_period is} and {num_envs is}; with {synchronized} 1 the first must be a "
+                              "multiple of the second: change one of them, or give {synchronized} 0");
     if (s->env.vector && s->steps % run->num_envs != 0)
         return gpur_refuse(o, "{steps is} and {num_envs is}; a vector environment steps all at once, so the first must "
                               "be a multiple of the second");
@@ -101,9 +100,8 @@ static gpur_status check_lambda(const gpur_options *o, const gpur_train_settings
 {
     if (s->dqn.returns.lambda >= 0.0f || !gpur_option_applies(gpur_option_find("lambda", o->system), s))
         return GPUR_OK;
-    return gpur_refuse(o,
-                       "{lambda} is missing; {preset is} and {estimator is}, which need a number of 0 to 1: the paper "
-                       "states none");
+    return gpur_refuse(
+        o, "{lambda} is missing; {preset is} and {estimator is}, which need a number of 0 to 1: the paper states none");
 }
 
 static gpur_status complete(const gpur_options *o, gpur_train_settings *s)

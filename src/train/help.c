@@ -140,8 +140,8 @@ static gpur_status add_preset(gpur_text *text, const char *preset, const char *e
     const gpur_status status = find_defaults(preset, env, env_options, &options, &settings);
     if (status == GPUR_OK) {
         gpur_text_add(text,
-                      "usage: gpureplay-train %s --env NAME [options]\n\nThe values are the defaults of this "
-                      "preset. Numbers may be written as 1e6.\n\n",
+                      "usage: gpureplay-train %s --env NAME [options]\n\nThe values are the defaults of this preset. "
+                      "Numbers may be written as 1e6.\n\n",
                       preset);
         for (int32_t i = 0; (option = gpur_option_at(options.system, i)); i++)
             if (strcmp(option->name, "preset") != 0 && gpur_option_is_of_preset(option, &settings))
@@ -171,8 +171,8 @@ typedef struct command {
 static const command commands[] = {
     {"play",
      "RUN",
-     "Plays games one after another by the weights of a run, or of a learner's file, and shows their returns. "
-     "python -m gpureplay.play RUN --video FOLDER, of the Python package, films them.",
+     "Plays games one after another by the weights of a run, or of a learner's file, and shows their returns. python "
+     "-m gpureplay.play RUN --video FOLDER, of the Python package, films them.",
      1,
      {{"--episodes N", "games; 5"}, {"--text", "draw what the game shows: small images as letters, else its numbers"}}},
     {"evaluate",
@@ -184,8 +184,7 @@ static const command commands[] = {
     {"list",
      "[NAME]",
      "Shows the library's games, or the one of this name, which may be a plug-in: ./games.so or ./games.so:Corridor. "
-     "Of "
-     "a file that has several games it shows their names.",
+     "Of a file that has several games it shows their names.",
      0,
      {{"--env-options LIST", "of the game that is named"}}},
     {"compare",
@@ -339,12 +338,12 @@ static gpur_status add_names(gpur_text *text, const char *file, gpur_env_name_at
         gpur_train_env env = {0};
         char whole[GPUR_MAX_PATH];
         GPUR_REQUIRE(i < MOST,
-                     "plug-in %s: its gpur_env_plugin_name has a name for index %d; it must return NULL after "
-                     "the last one, and there may be %d",
+                     "plug-in %s: its gpur_env_plugin_name has a name for index %d; it must return NULL after the last "
+                     "one, and there may be %d",
                      file, (int)i, MOST);
         GPUR_REQUIRE(*name,
-                     "plug-in %s: its gpur_env_plugin_name returns an empty name for index %d; it must return "
-                     "NULL after the last one",
+                     "plug-in %s: its gpur_env_plugin_name returns an empty name for index %d; it must return NULL "
+                     "after the last one",
                      file, (int)i);
         GPUR_TRY(gpur_path_make(whole, "%s:%s", file, name));
         GPUR_TRY(gpur_prefix_error(gpur_train_find_type(whole, &env), "gpur_env_plugin_name for index %d", (int)i));

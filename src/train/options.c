@@ -28,9 +28,8 @@ static const char *lacks_stack(const gpur_train_settings *s)
                : ", and {env is}, which does not show one image without channels; leave the option out";
 }
 
-static const char no_returns[] =
-    " and {preset is}, which has no returns to estimate; leave the option out, or take dqn-lambda-2019, vrc-2021, "
-    "dqn-lambda-2019-small or vrc-2021-small";
+static const char no_returns[] = " and {preset is}, which has no returns to estimate; leave the option out, or take "
+                                 "dqn-lambda-2019, vrc-2021, dqn-lambda-2019-small or vrc-2021-small";
 
 static const char *lacks_returns(const gpur_train_settings *s)
 {
@@ -569,10 +568,10 @@ gpur_status gpur_options_check_system(const gpur_options *o, const char *preset)
         const gpur_given *const given = &o->given[i];
         const gpur_option *const option = gpur_option_find(given->name, o->system);
         if (!option)
-            return gpur_refuse(o,
-                               "{%s} is %s and {preset} is %s, which does not have it; leave the option out, "
-                               "or take a preset of %s",
-                               given->name, given->value, preset, presets_with(given->name));
+            return gpur_refuse(
+                o,
+                "{%s} is %s and {preset} is %s, which does not have it; leave the option out, or take a preset of %s",
+                given->name, given->value, preset, presets_with(given->name));
         /* The run began when there was no such option. Texts may have no value, and then have no line. */
         if (o->folder && !given->is_stored && option->kind != GPUR_OPTION_TEXT)
             return gpur_refuse(o, "{%s} is %s, and the run that is to be resumed has none" OTHER_RUN, given->name,

@@ -56,10 +56,9 @@ static gpur_status read_option(player *p, const char *option)
     for (size_t i = 0; equals && i < sizeof known / sizeof *known; i++)
         if (strlen(known[i]) == (size_t)(equals - option) && strncmp(known[i], option, strlen(known[i])) == 0)
             return gpur_options_override(&p->options, known[i], equals + 1);
-    return gpur_fail(GPUR_INVALID_ARGUMENT,
-                     "option \"%s\" is none of playing; it must be env, env_options, device, threads or seed, with "
-                     "=VALUE",
-                     option);
+    return gpur_fail(
+        GPUR_INVALID_ARGUMENT,
+        "option \"%s\" is none of playing; it must be env, env_options, device, threads or seed, with =VALUE", option);
 }
 
 /* A file does not say what its network plays. */
@@ -72,10 +71,10 @@ static gpur_status find_game_of_file(player *p)
         return gpur_fail(GPUR_FILE_ERROR, "there is no %s; it must be the folder of a run, or a learner's file",
                          p->config.path);
     if (!s->env_name)
-        return gpur_refuse(&p->options,
-                           "{env} is missing and %s is not the folder of a run; a file needs the "
-                           "game that its network plays",
-                           p->config.path);
+        return gpur_refuse(
+            &p->options,
+            "{env} is missing and %s is not the folder of a run; a file needs the game that its network plays",
+            p->config.path);
     GPUR_TRY(gpur_train_find_type(s->env_name, &s->env));
     s->all.type = s->env.type;
     s->all.vector = s->env.vector;
@@ -100,10 +99,10 @@ static gpur_status find_weights(player *p, char path[GPUR_MAX_PATH])
         return gpur_path_make(path, "%s", p->config.path);
     GPUR_TRY(gpur_best_read(p->config.path, &p->best));
     if (!p->best.is_there)
-        return gpur_fail(GPUR_FILE_ERROR,
-                         "%s/%s has no weights of a best evaluation; it must be there, which a run with evaluations "
-                         "keeps",
-                         p->config.path, gpur_best_name);
+        return gpur_fail(
+            GPUR_FILE_ERROR,
+            "%s/%s has no weights of a best evaluation; it must be there, which a run with evaluations keeps",
+            p->config.path, gpur_best_name);
     return gpur_path_make(path, "%s/%s", p->config.path, gpur_best_name);
 }
 

@@ -194,8 +194,8 @@ static gpur_status check_size(const gpur_record *r, int file, int64_t bytes)
         return refuse(r, file, "read the size of");
     if (found.st_size < bytes)
         return gpur_fail(GPUR_FILE_ERROR,
-                         "%s/%s has %" PRId64 " bytes; it had %" PRId64 " when the checkpoint was saved, and must have "
-                         "no less",
+                         "%s/%s has %" PRId64 " bytes; it had %" PRId64
+                         " when the checkpoint was saved, and must have no less",
                          r->folder, kinds[file].file, (int64_t)found.st_size, bytes);
     return GPUR_OK;
 }

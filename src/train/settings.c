@@ -55,24 +55,22 @@ static gpur_status choose_preset(const gpur_options *o, gpur_train_settings *s)
     const int is_frame = obs->dtype == GPUR_UINT8 && dims == 2 && height == 84 && width == 84;
     /* A door that makes the learner itself may give it layers that read them. */
     if (dims == 3 && obs->shape[3] && s->env.info.action.num_actions > 0 && !o->overrides)
-        return gpur_refuse(o,
-                           "%s shows observations of more than three axes, (%d, %d, %d, %d ...); images have "
-                           "two or three, and other observations one: the environment must put a stack of "
-                           "images into one with more channels",
-                           s->env.name, (int)obs->shape[0], (int)obs->shape[1], (int)obs->shape[2], (int)obs->shape[3]);
+        return gpur_refuse(
+            o,
+            "%s shows observations of more than three axes, (%d, %d, %d, %d ...); images have two or three, and other "
+            "observations one: the environment must put a stack of images into one with more channels",
+            s->env.name, (int)obs->shape[0], (int)obs->shape[1], (int)obs->shape[2], (int)obs->shape[3]);
     if (s->preset)
         return GPUR_OK;
     if (height * width > (int64_t)84 * 84)
-        return gpur_refuse(o,
-                           "%s shows images of %d x %d and {preset} is missing; without it they must be at "
-                           "most 84 x 84. A game of Atari has such frames in the plug-in of docs/atari.md: "
-                           "{env} build/atari/atari.so:Pong",
-                           s->env.name, (int)height, (int)width);
+        return gpur_refuse(
+            o,
+            "%s shows images of %d x %d and {preset} is missing; without it they must be at most 84 x 84. A game of "
+            "Atari has such frames in the plug-in of docs/atari.md: {env} build/atari/atari.so:Pong",
+            s->env.name, (int)height, (int)width);
     if (s->env.info.action.num_actions == 0)
-        return gpur_refuse(o,
-                           "%s has continuous actions and {preset} is missing; it must be apex-dpg or "
-                           "apex-dpg-small",
-                           s->env.name);
+        return gpur_refuse(
+            o, "%s has continuous actions and {preset} is missing; it must be apex-dpg or apex-dpg-small", s->env.name);
     s->preset = is_frame ? "fast-dqn" : dims < 2 ? "fast-dqn-small-vectors" : "fast-dqn-small";
     return GPUR_OK;
 }

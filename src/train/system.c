@@ -93,9 +93,8 @@ gpur_status gpur_train_use_checkpoint(const gpur_options *o, int64_t granule, gp
     if (!gpur_options_value(o, "checkpoint"))
         s->checkpoint = gpur_can_save_files() ? gpur_round_up(gpur_train_is_small(s) ? 50000 : 1000000, granule) : 0;
     if (s->checkpoint > 0 && !gpur_can_save_files())
-        return gpur_refuse(o,
-                           "{checkpoint is}, and this build of the library cannot save to files; it must be 0, or the "
-                           "library built with libcjson-dev and libxxhash-dev");
+        return gpur_refuse(o, "{checkpoint is}, and this build of the library cannot save to files; it must be 0, or "
+                              "the library built with libcjson-dev and libxxhash-dev");
     if (s->checkpoint % granule != 0)
         return gpur_refuse(o,
                            "{checkpoint is} and {target_period is}; the first must be a multiple of the second, or 0");

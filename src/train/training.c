@@ -145,12 +145,11 @@ static gpur_status check_folders(const gpur_training *t)
     const gpur_training_config *const c = &t->config;
     if (c->out && c->resume)
         return gpur_refuse(&t->options,
-                           "{out} is \"%s\" and {resume} is \"%s\"; a run that is resumed stays in its folder, "
-                           "so only one of the two may be given",
+                           "{out} is \"%s\" and {resume} is \"%s\"; a run that is resumed stays in its folder, so only "
+                           "one of the two may be given",
                            c->out, c->resume);
     if (c->refill && !c->resume)
-        return gpur_refuse(&t->options, "{refill} is given and {resume} is missing; it must be the folder of a "
-                                        "run");
+        return gpur_refuse(&t->options, "{refill} is given and {resume} is missing; it must be the folder of a run");
     return GPUR_OK;
 }
 
@@ -366,12 +365,12 @@ static gpur_status refuse_folder(const gpur_training *t, const char *name)
     const char *const quote = t->options.style == GPUR_STYLE_KEYWORDS ? "'" : "";
     if (!gpur_train_checkpoint_exists(t->folder))
         return gpur_refuse(&t->options,
-                           "%s/%s is there already, of a run without a checkpoint to go on from; delete the "
-                           "folder %s to begin anew in it, or another {out} begins in another one",
+                           "%s/%s is there already, of a run without a checkpoint to go on from; delete the folder %s "
+                           "to begin anew in it, or another {out} begins in another one",
                            t->folder, name, t->folder);
     return gpur_refuse(&t->options,
-                       "%s/%s is there already; {resume=}%s%s%s goes on with the run of this folder, another "
-                       "{out} begins one in another folder",
+                       "%s/%s is there already; {resume=}%s%s%s goes on with the run of this folder, another {out} "
+                       "begins one in another folder",
                        t->folder, name, quote, t->folder, quote);
 }
 
@@ -405,8 +404,7 @@ static gpur_status resume(gpur_training *t, gpur_position *at, int *has_checkpoi
     taken = gpur_min(gpur_max(taken, at->step), t->options.stored_steps);
     if (t->settings.steps < taken)
         return gpur_refuse(&t->options,
-                           "{steps} is %" PRId64 "; the run has taken %" PRId64 " steps, and no fewer can be "
-                           "asked for",
+                           "{steps} is %" PRId64 "; the run has taken %" PRId64 " steps, and no fewer can be asked for",
                            t->settings.steps, taken);
     if (!*has_checkpoint)
         return gpur_file_remove(t->folder, gpur_best_name);
@@ -636,9 +634,7 @@ static gpur_status explain(const gpur_training *t, gpur_status status)
     if (status == GPUR_OK || !at || t->options.style == GPUR_STYLE_KEYWORDS)
         return status;
     gpur_option_add_value(gpur_option_find("learning_rate", t->options.system), &t->settings, &rate);
-    (void)gpur_refuse(&t->options,
-                      "%.*s%s to lower {learning_rate}, now %s, or to scale the environment's "
-                      "rewards",
+    (void)gpur_refuse(&t->options, "%.*s%s to lower {learning_rate}, now %s, or to scale the environment's rewards",
                       (int)(at - error), error, advice, rate.memory);
     gpur_text_free(&rate);
     return status;
