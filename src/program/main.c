@@ -12,7 +12,9 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,7 +25,7 @@
 
 enum { CONNECTION = 3 };
 
-static const double look_seconds = 1.0;   /* between two looks */
+static const time_t look_seconds = 1;     /* between two looks */
 static const double print_seconds = 30.0; /* between progress lines where there is no terminal */
 
 /* What the words of the command line say. */
@@ -35,24 +37,32 @@ typedef struct arguments {
     int refill, quiet, list, help, serve;
 } arguments;
 
-int fail(const char *message)
+int fail(const char *format, ...)
 {
-    fprintf(stderr, "gpureplay-train: %s\n", message);
+    va_list values;
+    va_start(values, format);
+    fputs("gpureplay-train: ", stderr);
+    vfprintf(stderr, format, values);
+    fputs("\n", stderr);
+    va_end(values);
     return FAILED;
 }
 
 int fail_by_library(void)
 {
-    return fail(gpur_last_error());
+    return fail("%s", gpur_last_error());
 }
 
 /* The words. */
 
-const char *text_of(const char *format, const char *a, const char *b)
+const char *text_of(const char *format, ...)
 {
     char *text = NULL;
-    if (asprintf(&text, format, a, b) < 0)
+    va_list values;
+    va_start(values, format);
+    if (vasprintf(&text, format, values) < 0)
         exit(fail("there is no memory for the words of the command line"));
+    va_end(values);
     return text;
 }
 
@@ -92,37 +102,29 @@ word split_word(char **words)
     return w;
 }
 
-/* Takes "--name value", "--name=value" or, of an actor's process, "name=value". Returns how many words it took, 0 after
- * a failure. */
-static int take(arguments *a, char **words)
+/* Takes "--name value", "--name=value" or, of an actor's process, "name=value", and moves on to the next word. */
+static int take(arguments *a, char ***words)
 {
-    const word given = split_word(words);
+    const word given = split_word(*words);
     const char *const name = given.name, *const value = given.value;
     int has_value = 1;
     const int is_own = take_own(a, name, value, &has_value);
     const char *const wanted = strcmp(name, "seeds") == 0 ? "A-B"
                                : is_own                   ? "FOLDER"
                                                           : gpur_training_option_value(name);
-    if (!wanted) {
-        fail(text_of("%s is not an option; gpureplay-train %s --help lists them", words[0],
-                     a->first ? a->first : "PRESET"));
-        return 0;
-    }
-    if (!has_value && given.has_equals) {
-        fail(text_of("--%s has a value; it must have none%s", name, ""));
-        return 0;
-    }
-    if (has_value && !value) {
-        fail(text_of("%s has no value; it must have one: %s", words[0], wanted));
-        return 0;
-    }
-    if (!is_own && a->count == MAX_WORDS - 1) {
-        fail("there are too many options");
-        return 0;
-    }
+    if (!wanted)
+        return fail("%s is not an option; gpureplay-train %s --help lists them", **words,
+                    a->first ? a->first : "PRESET");
+    if (!has_value && given.has_equals)
+        return fail("--%s has a value; it must have none", name);
+    if (has_value && !value)
+        return fail("%s has no value; it must have one: %s", **words, wanted);
+    if (!is_own && a->count == MAX_WORDS - 1)
+        return fail("there are too many options");
     if (!is_own)
         a->options[a->count++] = text_of("%s=%s", name, value);
-    return has_value && !given.has_equals ? 2 : 1;
+    *words += has_value && !given.has_equals ? 2 : 1;
+    return 0;
 }
 
 static int is_preset(const char *name)
@@ -133,26 +135,20 @@ static int is_preset(const char *name)
     return gpur_preset_name(i, NULL) != NULL;
 }
 
-static int read_words(arguments *a, int argc, char **argv)
+static int read_words(arguments *a, char **words)
 {
-    int i = 1;
-    if (argc > 1 && argv[1][0] != '-')
-        a->first = argv[i++];
-    if (a->first && strcmp(a->first, "list") == 0) {
-        a->list = 1;
-        if (i < argc && argv[i][0] != '-')
-            a->options[a->count++] = text_of("%s%s", "env=", argv[i++]);
-    }
+    if (*words && **words != '-')
+        a->first = *words++;
+    a->list = a->first && strcmp(a->first, "list") == 0;
+    if (a->list && *words && **words != '-')
+        a->options[a->count++] = text_of("env=%s", *words++);
     if (a->first && !a->list && strcmp(a->first, "compare") != 0 && !is_preset(a->first))
-        return fail(text_of("%s is no preset and no command; --help lists them%s", a->first, ""));
-    while (i < argc) {
-        const int taken = take(a, argv + i);
-        if (taken == 0)
+        return fail("%s is no preset and no command; --help lists them", a->first);
+    while (*words)
+        if (take(a, &words))
             return FAILED;
-        i += taken;
-    }
     if (a->first && !a->list)
-        a->options[a->count++] = text_of("%s%s", "preset=", a->first);
+        a->options[a->count++] = text_of("preset=%s", a->first);
     return 0;
 }
 
@@ -251,9 +247,7 @@ typedef struct progress {
     int is_quiet, is_terminal;
     double printed; /* when the last line was, where there is no terminal */
     pthread_t thread;
-    int has_thread, quits;
-    pthread_mutex_t lock; /* protects quits */
-    pthread_cond_t wake;
+    sem_t end; /* posted when the thread is to end */
 } progress;
 
 static double now(void)
@@ -284,15 +278,13 @@ static void show_line(progress *p, char *line, size_t bytes)
 static int wait_for_look(progress *p)
 {
     struct timespec until;
+    int is_over;
     clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec += (time_t)look_seconds;
-    pthread_mutex_lock(&p->lock);
-    int is_due = 0;
-    while (!p->quits && !is_due)
-        is_due = pthread_cond_timedwait(&p->wake, &p->lock, &until) == ETIMEDOUT;
-    const int goes_on = !p->quits;
-    pthread_mutex_unlock(&p->lock);
-    return goes_on;
+    until.tv_sec += look_seconds;
+    do
+        is_over = sem_timedwait(&p->end, &until) == 0;
+    while (!is_over && errno == EINTR);
+    return !is_over;
 }
 
 static void *show_progress(void *context)
@@ -307,25 +299,17 @@ static void *show_progress(void *context)
 static int begin_progress(progress *p, gpur_training *training, int is_quiet)
 {
     *p = (progress){.training = training, .is_quiet = is_quiet, .is_terminal = isatty(STDOUT_FILENO), .printed = now()};
-    pthread_mutex_init(&p->lock, NULL);
-    pthread_cond_init(&p->wake, NULL);
-    if (pthread_create(&p->thread, NULL, show_progress, p) != 0)
-        return fail("the thread that shows progress cannot be started");
-    p->has_thread = 1;
-    return 0;
+    sem_init(&p->end, 0, 0);
+    return pthread_create(&p->thread, NULL, show_progress, p) == 0
+               ? 0
+               : fail("the thread that shows progress cannot be started");
 }
 
 static void end_progress(progress *p)
 {
-    if (!p->has_thread)
-        return;
-    pthread_mutex_lock(&p->lock);
-    p->quits = 1;
-    pthread_cond_signal(&p->wake);
-    pthread_mutex_unlock(&p->lock);
+    sem_post(&p->end);
     pthread_join(p->thread, NULL);
-    pthread_cond_destroy(&p->wake);
-    pthread_mutex_destroy(&p->lock);
+    sem_destroy(&p->end);
 }
 
 /* A training. */
@@ -359,7 +343,7 @@ static void print_end(const arguments *a, gpur_training *t, gpur_status status)
 
 static int train(const arguments *a, gpur_training *t)
 {
-    progress p = {0};
+    progress p;
     const char *const period = option_of(a, "checkpoint");
     shows_notice = !a->quiet && (!period || strtod(period, NULL) > 0.0);
     listen_to_signals(t);
@@ -388,7 +372,7 @@ static int run(arguments *a)
     char *end = "";
     const int32_t actor = a->work ? (int32_t)strtol(a->work, &end, 10) : 0;
     if (a->work && (!*a->work || *end))
-        return fail(text_of("--work is \"%s\"; it must be a remote actor's number, from 0 on%s", a->work, ""));
+        return fail("--work is \"%s\"; it must be a remote actor's number, from 0 on", a->work);
     gpur_status status = gpur_training_config_init(&config, sizeof config);
     config.options = a->options;
     config.out = a->out || a->resume || a->serve || a->work ? a->out : "";
@@ -419,10 +403,10 @@ static int run(arguments *a)
 static int run_seeds(arguments *a)
 {
     if (a->resume || a->work || option_of(a, "seed"))
-        return fail(text_of("--seeds is %s, and %s is given, too; it must be left out", a->seeds,
-                            a->resume ? "--resume"
-                            : a->work ? "--work"
-                                      : "--seed"));
+        return fail("--seeds is %s, and %s is given, too; it must be left out", a->seeds,
+                    a->resume ? "--resume"
+                    : a->work ? "--work"
+                              : "--seed");
     if (a->count > MAX_WORDS - 3)
         return fail("there are too many options");
     return train_seeds(a->seeds, a->options, a->count, a->out, a->quiet);
@@ -441,7 +425,7 @@ int main(int argc, char **argv)
     }
     if (strcmp(first, "compare") == 0 && !(argc > 2 && strcmp(argv[2], "--help") == 0))
         return fail("compare is a command of the Python package: python -m gpureplay.compare RUN...");
-    if (read_words(&a, argc, argv))
+    if (read_words(&a, argv + 1))
         return FAILED;
     if (a.help || argc == 1)
         return print_help(&a);

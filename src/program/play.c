@@ -27,7 +27,7 @@ typedef struct play_words {
 
 static int refuse(const char *name, const char *value, const char *wanted)
 {
-    return fail(text_of(text_of("--%s is \"%%s\"; it must be %s", name, wanted), value, ""));
+    return fail("--%s is \"%s\"; it must be %s", name, value, wanted);
 }
 
 /* A whole number, also as 1e6. */
@@ -87,9 +87,9 @@ static int take(play_words *p, char **words, int *taken)
             continue;
         *taken = known[i].wanted && !w.has_equals ? 2 : 1;
         if (!known[i].wanted && w.has_equals)
-            return fail(text_of("%s has a value; it must have none%s", words[0], ""));
+            return fail("%s has a value; it must have none", words[0]);
         if (known[i].wanted && !w.value)
-            return fail(text_of("%s has no value; it must have one: %s", words[0], known[i].wanted));
+            return fail("%s has no value; it must have one: %s", words[0], known[i].wanted);
         if (known[i].is_of_library && p->count < MAX_WORDS - 1)
             p->options[p->count++] = text_of("%s=%s", w.name, w.value);
         else if (known[i].wanted)
@@ -99,7 +99,7 @@ static int take(play_words *p, char **words, int *taken)
         p->help |= strcmp(w.name, "help") == 0;
         return 0;
     }
-    return fail(text_of("%s is not an option of %s, whose --help lists them", words[0], p->command));
+    return fail("%s is not an option of %s, whose --help lists them", words[0], p->command);
 }
 
 static int read_words(play_words *p, char **words)
@@ -109,14 +109,13 @@ static int read_words(play_words *p, char **words)
         if (words[0][0] != '-' && !p->config.path)
             p->config.path = words[0];
         else if (words[0][0] != '-')
-            return fail(text_of("%s is one run too many; %s takes one", words[0], p->command));
+            return fail("%s is one run too many; %s takes one", words[0], p->command);
         else if (take(p, words, &taken))
             return FAILED;
         words += taken;
     }
     if (!p->config.path && !p->help)
-        return fail(
-            text_of("%s has no run; it must have one: the folder of a run, or a learner's file%s", p->command, ""));
+        return fail("%s has no run; it must have one: the folder of a run, or a learner's file", p->command);
     return 0;
 }
 

@@ -6,12 +6,12 @@
 
 enum { FAILED = 2, INTERRUPTED = 130, MAX_WORDS = 256 };
 
-/* Print an error, and return FAILED. */
-int fail(const char *message);
+/* Print an error, as printf would, and return FAILED. */
+int fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 int fail_by_library(void);
 
-/* A text that is never freed, of a format with two texts. */
-const char *text_of(const char *format, const char *a, const char *b);
+/* A text that is never freed. */
+const char *text_of(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* An option of the command line: "--name=value", or "--name" whose value is the next word (NULL: there is none). In
  * `name` words are joined by "_". */

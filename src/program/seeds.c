@@ -62,8 +62,7 @@ static int read_seeds(const char *text)
     const long long first = strtoll(text, &end, 10);
     const long long last = *end == '-' && end != text ? strtoll(end + 1, &end, 10) : first;
     if (errno != 0 || *text == '-' || end == text || *end || last < first || last - first >= MAX_SEEDS)
-        return fail(
-            text_of("--seeds is \"%s\"; it must be A-B, whole numbers from A to B, at most 1024 of them%s", text, ""));
+        return fail("--seeds is \"%s\"; it must be A-B, whole numbers from A to B, at most 1024 of them", text);
     for (long long seed = first; seed <= last; seed++)
         runs[run_count++].seed = seed;
     return 0;
@@ -84,7 +83,7 @@ static int check_run(seed_run *r, const char **options, int32_t count, const cha
     config.out = out ? text_of("%s-%s", out, seed + strlen("seed=")) : "";
     if (gpur_training_create(&config, &training) != GPUR_OK)
         return fail_by_library();
-    r->folder = text_of("%s%s", gpur_training_folder(training), "");
+    r->folder = text_of("%s", gpur_training_folder(training));
     gpur_training_destroy(training);
     return 0;
 }
@@ -138,14 +137,14 @@ static int start(seed_run *r, const char *const *options, int32_t count)
     }
     r->process = process;
     sigprocmask(SIG_SETMASK, &before, NULL);
-    return process > 0 ? 0 : fail(text_of("a run cannot be started: %s%s", strerror(errno), ""));
+    return process > 0 ? 0 : fail("a run cannot be started: %s", strerror(errno));
 }
 
 /* The mean return and the step of the last evaluation. Returns 0 if there is none. */
 static int find_last_evaluation(const char *folder, double *mean_return, int64_t *step)
 {
     char header[256], line[256], last[256] = "";
-    FILE *const file = fopen(text_of("%s/evaluations.csv%s", folder, ""), "re");
+    FILE *const file = fopen(text_of("%s/evaluations.csv", folder), "re");
     const int has_header = file && fgets(header, sizeof header, file);
     while (has_header && fgets(line, sizeof line, file))
         snprintf(last, sizeof last, "%s", line);
@@ -171,7 +170,7 @@ static void show_end(const seed_run *r, int status)
     printf("seed %" PRId64 ": %s", r->seed, how);
     if (status != FAILED && find_last_evaluation(r->folder, &mean_return, &step))
         printf(", mean return %.7g of the evaluation after %" PRId64 " steps", mean_return, step);
-    const int goes_on = status == INTERRUPTED && access(text_of("%s/checkpoint%s", r->folder, ""), F_OK) == 0;
+    const int goes_on = status == INTERRUPTED && access(text_of("%s/checkpoint", r->folder), F_OK) == 0;
     printf("; %s%s\n", goes_on ? "--resume " : "", r->folder);
     fflush(stdout);
 }
