@@ -6,7 +6,6 @@
 #include "train/members.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #ifndef GPUREPLAY_COMMIT
@@ -14,6 +13,13 @@
 #endif
 
 static void add_members(gpur_json *j, const gpur_member *members, const void *config);
+
+static void add_struct(gpur_json *j, const char *name, const gpur_member *members, const void *config)
+{
+    gpur_json_begin(j, name, '{');
+    add_members(j, members, config);
+    gpur_json_end(j, '}');
+}
 
 static void add_shape(gpur_json *j, const int32_t shape[GPUR_MAX_DIMS])
 {
@@ -35,11 +41,8 @@ static void add_field(gpur_json *j, const char *name, const gpur_field *field)
 static void add_trunk(gpur_json *j, const gpur_member *member, const gpur_network_config *network)
 {
     gpur_json_begin(j, member->name, '[');
-    for (int32_t i = 0; i < network->trunk_count; i++) {
-        gpur_json_begin(j, NULL, '{');
-        add_members(j, member->of, &network->trunk[i]);
-        gpur_json_end(j, '}');
-    }
+    for (int32_t i = 0; i < network->trunk_count; i++)
+        add_struct(j, NULL, member->of, &network->trunk[i]);
     gpur_json_end(j, ']');
 }
 
@@ -70,9 +73,7 @@ static void add_member(gpur_json *j, const gpur_member *member, const void *conf
         gpur_json_float(j, member->name, (float)*(const double *)at);
         return;
     case GPUR_MEMBER_STRUCT:
-        gpur_json_begin(j, member->name, '{');
-        add_members(j, member->of, at);
-        gpur_json_end(j, '}');
+        add_struct(j, member->name, member->of, at);
         return;
     case GPUR_MEMBER_FIELD:
         add_field(j, member->name, at);
@@ -89,48 +90,46 @@ static void add_members(gpur_json *j, const gpur_member *members, const void *co
 }
 
 /* The lines "key: value" of gpur_build_info. */
-static gpur_status add_build(gpur_json *j)
+static void add_build(gpur_json *j)
 {
-    char *const lines = strdup(gpur_build_info()), *rest = lines;
-    if (!lines)
-        return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for config.json");
+    char text[1024];
     gpur_json_begin(j, "build", '{');
-    for (char *line = strsep(&rest, "\n"); line; line = strsep(&rest, "\n")) {
-        char *const colon = strstr(line, ": ");
-        if (colon) {
-            *colon = '\0';
-            gpur_json_string(j, line, colon + 2);
-        }
+    for (const char *line = gpur_build_info(); *line; line += strspn(line, "\n")) {
+        snprintf(text, sizeof text, "%.*s", (int)strcspn(line, "\n"), line);
+        line += strcspn(line, "\n");
+        char *const colon = strstr(text, ": ");
+        if (!colon)
+            continue;
+        *colon = '\0';
+        gpur_json_string(j, text, colon + 2);
     }
     if (*GPUREPLAY_COMMIT)
         gpur_json_string(j, "commit", GPUREPLAY_COMMIT);
     gpur_json_end(j, '}');
-    free(lines);
-    return GPUR_OK;
 }
 
 /* Names as the program has them: "num-envs". */
 static void add_options(gpur_json *j, const gpur_options *o, const gpur_train_settings *s)
 {
     const gpur_option *option;
-    gpur_text name = {0}, value = {0};
     gpur_json_begin(j, "options", '{');
     for (int32_t i = 0; (option = gpur_option_at(o->system, i)); i++) {
+        char name[64];
         if (!gpur_option_applies(option, s))
             continue;
-        gpur_text_clear(&name);
-        gpur_text_clear(&value);
-        gpur_option_add_name(GPUR_STYLE_PROGRAM, option->name, &name);
-        gpur_option_add_value(option, s, &value);
-        const char *const label = gpur_text_of(&name) + strspn(gpur_text_of(&name), "-");
-        if (option->kind == GPUR_OPTION_TEXT || option->kind == GPUR_OPTION_WORD)
-            gpur_json_string(j, label, gpur_text_of(&value));
+        snprintf(name, sizeof name, "%s", option->name);
+        for (char *c = name; *c; c++)
+            *c = *c == '_' ? '-' : *c;
+        gpur_text *const out = gpur_json_member(j, name);
+        const char *const quote = option->kind == GPUR_OPTION_WORD ? "\"" : "";
+        gpur_text_add(out, "%s", quote);
+        if (option->kind == GPUR_OPTION_TEXT)
+            gpur_text_add_string(out, *(const char *const *)gpur_train_member(s, option->at));
         else
-            gpur_text_add(gpur_json_member(j, label), "%s", gpur_text_of(&value));
+            gpur_option_add_value(option, s, out);
+        gpur_text_add(out, "%s", quote);
     }
-    gpur_text_free(&name);
     gpur_json_end(j, '}');
-    gpur_text_free(&value);
 }
 
 static gpur_status add_device(gpur_json *j, gpur_device *device)
@@ -217,16 +216,14 @@ static void add_replay(gpur_json *j, const gpur_replay_config *replay)
 static void add_settings(gpur_json *j, const gpur_train_system *system, const gpur_train_settings *s)
 {
     gpur_json_begin(j, system->run.name, '{');
-    add_members(j, system->run.members, (const char *)s + system->run.at);
+    add_members(j, system->run.members, gpur_train_member(s, system->run.at));
     add_members(j, gpur_run_config_members, &s->all);
     if (system->has_actors)
         gpur_json_integer(j, "processes", s->apex.command != NULL);
     gpur_json_end(j, '}');
     if (s->replay.field_count > 0)
         add_replay(j, &s->replay);
-    gpur_json_begin(j, system->learner.name, '{');
-    add_members(j, system->learner.members, (const char *)s + system->learner.at);
-    gpur_json_end(j, '}');
+    add_struct(j, system->learner.name, system->learner.members, gpur_train_member(s, system->learner.at));
 }
 
 gpur_status gpur_config_document_make(const gpur_training_config *given, const gpur_options *o,
@@ -239,7 +236,7 @@ gpur_status gpur_config_document_make(const gpur_training_config *given, const g
     gpur_json_string(&j, "program", given->program ? given->program : "gpureplay-train");
     gpur_json_string(&j, "version", gpur_version());
     add_given(&j, given->document, "");
-    GPUR_TRY(add_build(&j));
+    add_build(&j);
     GPUR_TRY(add_device(&j, device));
     add_options(&j, o, s);
     add_environment(&j, s, given->document);
@@ -249,34 +246,24 @@ gpur_status gpur_config_document_make(const gpur_training_config *given, const g
 }
 
 /* Compares names as JSON. */
-static gpur_status check_env(const gpur_options *o, char *document, const char *folder, const char *name)
-{
-    static const char before[] = "\n  \"environment\": {\n    \"name\": ";
-    char *const found = strstr(document, before);
-    if (!found)
-        return gpur_fail(GPUR_FILE_ERROR, "%s/config.json has no name of an environment; it must have one", folder);
-    char *const stored = found + strlen(before);
-    stored[strcspn(stored, "\n")] = '\0';
-    if (*stored && stored[strlen(stored) - 1] == ',')
-        stored[strlen(stored) - 1] = '\0';
-    gpur_text given = {0};
-    gpur_text_add_string(&given, name);
-    const gpur_status status =
-        gpur_text_is_whole(&given) && strcmp(stored, given.memory) == 0
-            ? GPUR_OK
-            : gpur_refuse(
-                  o, "{env} is of type \"%s\", and the run that is to be resumed has %s; the types must be the same",
-                  name, stored);
-    gpur_text_free(&given);
-    return status;
-}
-
 gpur_status gpur_config_document_check_env(const gpur_options *o, const char *folder, const char *name)
 {
-    gpur_text document = {0};
+    static const char before[] = "\n  \"environment\": {\n    \"name\": ";
+    gpur_text document = {0}, given = {0};
     gpur_status status = gpur_text_file_read(folder, "config.json", &document);
-    if (status == GPUR_OK)
-        status = check_env(o, document.memory, folder, name);
+    const char *stored = status == GPUR_OK ? strstr(document.memory, before) : NULL;
+    gpur_text_add_string(&given, name);
+    if (stored) {
+        stored += strlen(before);
+        const size_t length = strcspn(stored, "\n") - 1; /* without the comma */
+        if (given.length != length || strncmp(stored, gpur_text_of(&given), length) != 0)
+            status = gpur_refuse(
+                o, "{env} is of type \"%s\", and the run that is to be resumed has %.*s; the types must be the same",
+                name, (int)length, stored);
+    } else if (status == GPUR_OK) {
+        status = gpur_fail(GPUR_FILE_ERROR, "%s/config.json has no name of an environment; it must have one", folder);
+    }
     gpur_text_free(&document);
+    gpur_text_free(&given);
     return status;
 }

@@ -17,14 +17,14 @@
 /* Measured numbers are rounded; returns are not. */
 static const struct {
     const char *file, *name;
-    int is_rounded;
+    gpur_digits digits;
 } kinds[GPUR_RECORD_FILES] = {
-    [GPUR_RECORD_EPISODE] = {"episodes.csv", "episode", 0},
-    [GPUR_RECORD_EVALUATION] = {"evaluations.csv", "evaluation", 0},
-    [GPUR_RECORD_RATES] = {"rates.csv", "rates", 1},
-    [GPUR_RECORD_ACTOR] = {"actors.csv", "actor", 0},
-    [GPUR_RECORD_TUNER] = {"tuner.csv", "tuner", 1},
-    [GPUR_RECORD_KINDS] = {"log.jsonl", NULL, 0},
+    [GPUR_RECORD_EPISODE] = {"episodes.csv", "episode", GPUR_DIGITS_OF_DOUBLE},
+    [GPUR_RECORD_EVALUATION] = {"evaluations.csv", "evaluation", GPUR_DIGITS_OF_DOUBLE},
+    [GPUR_RECORD_RATES] = {"rates.csv", "rates", GPUR_DIGITS_ROUNDED},
+    [GPUR_RECORD_ACTOR] = {"actors.csv", "actor", GPUR_DIGITS_OF_DOUBLE},
+    [GPUR_RECORD_TUNER] = {"tuner.csv", "tuner", GPUR_DIGITS_ROUNDED},
+    [GPUR_RECORD_KINDS] = {"log.jsonl", NULL, GPUR_DIGITS_OF_DOUBLE},
 };
 enum { LOG = GPUR_RECORD_KINDS };
 
@@ -124,36 +124,25 @@ static gpur_status write_row(gpur_record *r, int file)
     return status;
 }
 
-static void add_cell(gpur_text *text, const gpur_row *row, int32_t column, int is_rounded, int is_json)
+/* Writes a row to the log, or to the file of its kind. */
+static gpur_status write_cells(gpur_record *r, gpur_record_kind kind, const gpur_row *row, int is_log)
 {
-    const char *const none = is_json ? "null" : "";
-    if (row->words[column])
-        gpur_text_add(text, is_json ? "\"%s\"" : "%s", row->words[column]);
-    else
-        gpur_text_add_number(text, row->values[column], is_rounded ? GPUR_DIGITS_ROUNDED : GPUR_DIGITS_OF_DOUBLE, none);
-}
-
-static gpur_status add_csv(gpur_record *r, gpur_record_kind kind, const gpur_row *row)
-{
-    gpur_text_clear(&r->row);
+    gpur_text *const text = &r->row;
+    gpur_text_clear(text);
+    if (is_log)
+        gpur_text_add(text, "{\"kind\": \"%s\"", kinds[kind].name);
     for (int32_t i = 0; i < row->count; i++) {
-        gpur_text_add(&r->row, "%s", i ? "," : "");
-        add_cell(&r->row, row, i, kinds[kind].is_rounded, 0);
+        if (is_log)
+            gpur_text_add(text, ", \"%s\": ", row->names[i]);
+        else
+            gpur_text_add(text, "%s", i ? "," : "");
+        if (row->words[i])
+            gpur_text_add(text, is_log ? "\"%s\"" : "%s", row->words[i]);
+        else
+            gpur_text_add_number(text, row->values[i], kinds[kind].digits, is_log ? "null" : "");
     }
-    gpur_text_add(&r->row, "\n");
-    return write_row(r, (int)kind);
-}
-
-static gpur_status add_json(gpur_record *r, gpur_record_kind kind, const gpur_row *row)
-{
-    gpur_text_clear(&r->row);
-    gpur_text_add(&r->row, "{\"kind\": \"%s\"", kinds[kind].name);
-    for (int32_t i = 0; i < row->count; i++) {
-        gpur_text_add(&r->row, ", \"%s\": ", row->names[i]);
-        add_cell(&r->row, row, i, kinds[kind].is_rounded, 1);
-    }
-    gpur_text_add(&r->row, "}\n");
-    return write_row(r, LOG);
+    gpur_text_add(text, is_log ? "}\n" : "\n");
+    return write_row(r, is_log ? LOG : (int)kind);
 }
 
 static gpur_status open_file(gpur_record *r, int file)
@@ -206,7 +195,7 @@ static gpur_status begin_kind(gpur_record *r, gpur_record_kind kind, gpur_row *r
     if (r->on_row)
         r->on_row(r->user, kinds[kind].name, row->count, row->names, NULL, NULL);
     memcpy(row->words, row->names, sizeof row->words);
-    return has_header || !r->folder[0] ? GPUR_OK : add_csv(r, kind, row);
+    return has_header || !r->folder[0] ? GPUR_OK : write_cells(r, kind, row, 0);
 }
 
 gpur_status gpur_record_begin(gpur_record *r, const int64_t *bytes, const gpur_row *rates)
@@ -231,23 +220,21 @@ gpur_status gpur_record_begin(gpur_record *r, const int64_t *bytes, const gpur_r
 }
 
 /* Both files have the step in their first column. */
-static gpur_status find_last_step(const gpur_record *r, gpur_record_kind kind, int64_t *step)
-{
-    gpur_text rows = {0};
-    const gpur_status status = gpur_text_file_read(r->folder, kinds[kind].file, &rows);
-    for (const char *row = rows.memory; status == GPUR_OK && row; row = strchr(row, '\n')) {
-        row += *row == '\n';
-        *step = gpur_max(*step, strtoll(row, NULL, 10)); /* of the header: 0 */
-    }
-    gpur_text_free(&rows);
-    return status;
-}
-
 gpur_status gpur_record_find_last_step(const gpur_record *r, int64_t *step)
 {
+    static const gpur_record_kind both[] = {GPUR_RECORD_EPISODE, GPUR_RECORD_EVALUATION};
     *step = 0;
-    GPUR_TRY(find_last_step(r, GPUR_RECORD_EPISODE, step));
-    return find_last_step(r, GPUR_RECORD_EVALUATION, step);
+    for (size_t i = 0; i < sizeof both / sizeof *both; i++) {
+        gpur_text rows = {0};
+        const gpur_status status = gpur_text_file_read(r->folder, kinds[both[i]].file, &rows);
+        for (const char *row = rows.memory; status == GPUR_OK && row; row = strchr(row, '\n')) {
+            row += *row == '\n';
+            *step = gpur_max(*step, strtoll(row, NULL, 10)); /* of the header: 0 */
+        }
+        gpur_text_free(&rows);
+        GPUR_TRY(status);
+    }
+    return GPUR_OK;
 }
 
 void gpur_record_close(gpur_record *r)
@@ -267,9 +254,9 @@ static gpur_status add(gpur_record *r, gpur_record_kind kind, const gpur_row *ro
     gpur_status status = GPUR_OK;
     gpur_mutex_lock(&r->lock);
     if (r->folder[0])
-        status = add_csv(r, kind, row);
+        status = write_cells(r, kind, row, 0);
     if (r->folder[0] && status == GPUR_OK)
-        status = add_json(r, kind, row);
+        status = write_cells(r, kind, row, 1);
     gpur_mutex_unlock(&r->lock);
     if (status == GPUR_OK && r->on_row)
         r->on_row(r->user, kinds[kind].name, row->count, row->names, row->values, row->words);
