@@ -197,6 +197,10 @@ def test_runs_are_compared_at_equal_steps(tmp_path):
     (tmp_path / "picture.png").write_text("")  # as `compare runs/*` finds it the next time
     again = module("compare", *sorted(tmp_path.iterdir()), "--out", tmp_path / "picture.png")
     assert again.stdout == shown.stdout
+    assert "same seed" not in shown.stderr
+    runs = [tmp_path / "a-2", made_run(tmp_path / "again", {100: 1, 200: 12}, seed=2, batch=32), tmp_path / "a-3"]
+    assert f"{runs[0]}, {runs[1]}: these runs have the same seed and settings, and count as 2 runs; leave all" in (
+        module("compare", *runs, "--out", tmp_path / "picture.png").stderr)
     made_run(tmp_path / "empty", {})
     assert "empty has no evaluation" in module("compare", tmp_path / "empty", wanted=2).stderr
     assert f"{tmp_path} is no folder of a run: it has no config.json" in module("compare", tmp_path, wanted=2).stderr

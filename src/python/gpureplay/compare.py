@@ -77,6 +77,13 @@ def read_groups(folders: Sequence[str | os.PathLike[str]]) -> list[Group]:
     return found
 
 
+def repeated_seeds(folders: Sequence[str | os.PathLike[str]]) -> list[str]:
+    """A sentence for runs that differ in nothing, which are no sample of what seeds do."""
+    runs = grouped(folders, lambda config: (*_kind_of(config), settings_of(config), config["options"].get("seed")))
+    return [f"{', '.join(map(str, equal))}: these runs have the same seed and settings, and count as {len(equal)} "
+            "runs; leave all but one out" for _, equal in runs.values() if len(equal) > 1]
+
+
 def rows_of(groups: Sequence[Group]) -> list[Row]:
     """At equal steps in each environment, the best first."""
     rows = []
@@ -144,6 +151,8 @@ def main() -> int:
     try:
         groups = read_groups(runs)
         print(table_of(rows_of(groups)))
+        for sentence in repeated_seeds(runs):
+            print(sentence, file=sys.stderr)
         folders = {os.path.dirname(os.path.abspath(run)) for run in runs}
         out = given.out or os.path.join(os.path.commonpath(sorted(folders)), "compare.png")
         draw(groups, out)
