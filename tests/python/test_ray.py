@@ -13,6 +13,7 @@ import sys
 import tempfile
 import threading
 import time
+from pathlib import Path
 
 import gpureplay
 import numpy as np
@@ -283,17 +284,22 @@ def test_an_environment_that_kills_its_process_ends_the_training(cluster):
     wait_for(lambda: not processes_of("Actor") and not processes_of("Learner"))
 
 
-def test_a_signal_ends_the_program_and_its_files_are_written(cluster, tmp_path):
-    """Mostly while a checkpoint is saved, of which there are many."""
+@pytest.mark.parametrize("checkpoint", [20, 10**6])
+def test_a_signal_ends_the_program_after_a_checkpoint(cluster, tmp_path, checkpoint):
+    """With one after every 20 steps mostly while it is saved."""
     program = [sys.executable, "-m", "gpureplay.train", "--engine", "ray", "--env", "CartPole-v1", "--preset",
                "apex-dqn-small", "--actors", "1", "--device", "cpu", "--capacity", "2000", "--prepopulation", "300",
-               "--eval-episodes", "0", "--checkpoint", "20", "--out", str(tmp_path / "run"), "--quiet"]
+               "--eval-episodes", "0", "--checkpoint", str(checkpoint), "--out", str(tmp_path / "run")]
     with subprocess.Popen(program, env={**os.environ, "RAY_ADDRESS": cluster.address}) as process:
         wait_for(lambda: process.poll() is not None or
                  ((tmp_path / "run/rates.csv").exists() and processes_of("Actor")))
         process.send_signal(signal.SIGTERM)
         assert process.wait(PATIENCE) == 130
-    assert (tmp_path / "run/learner.safetensors").exists()
+    logs = Path(cluster.head_node.get_session_dir_path(), "logs").glob("worker-*.out")
+    told = "".join(path.read_text(encoding="utf-8", errors="replace") for path in logs)
+    step = int((tmp_path / "run/checkpoint/position.txt").read_text().split()[1])
+    assert f"--engine ray --resume {tmp_path / 'run'} goes on after step {step}\n" in told
+    assert (tmp_path / "run/learner.safetensors").exists() and (step > 100 or checkpoint == 20)
 
 
 @pytest.mark.parametrize("changes, command, texts", [

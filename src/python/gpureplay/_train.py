@@ -209,6 +209,7 @@ class Training:
     _run: Any  # a Run, Apex or GA3C
     _agent: Any  # a DQN, DDPG or ActorCritic
     _buffer: Any = None
+    _program = "python -m gpureplay.train"
 
     def __init__(self, given: Mapping[str, Any], begins_again: bool = False):
         refuse_two_folders(given)
@@ -525,7 +526,7 @@ class Training:
     # Training.
 
     def interrupt(self) -> None:
-        """Inside the handler of a signal, after `open`."""
+        """After `open`. Any thread, also inside the handler of a signal."""
         self._stops += 1
         lib.gpur_training_stop(self._handle, int(self._stops > 1))
 
@@ -534,10 +535,6 @@ class Training:
             self._has_said_so = True
             self._progress.say("stopping after the next checkpoint; once more ends the training at once")
         self._progress.look()
-
-    def _was_stopped(self) -> bool:
-        """Whether on_event, say, has asked for the end, which is no error."""
-        return bool(self._run.was_stopped_by_event)
 
     @property
     def _folder(self) -> Path | None:
@@ -549,7 +546,7 @@ class Training:
         try:
             self._run._call_watched(lambda _run: lib.gpur_training_advance(self._handle), tick=self._look)
         except Interrupted:
-            if not (self._stops or self._was_stopped()):
+            if not (self._stops or self._run.was_stopped_by_event):
                 raise
         finally:
             self._progress.give_warnings()
@@ -567,7 +564,7 @@ class Training:
 
     def _say_end(self) -> None:
         folder, saved = self._folder, lib.gpur_training_saved_step(self._handle)
-        command = (f"python -m gpureplay.train --resume {shlex.quote(str(folder))}" if self._has_name else
+        command = (f"{self._program} --resume {shlex.quote(str(folder))}" if self._has_name else
                    f"train(env, resume={str(folder)!r})")
         if not self._stops:
             self._progress.say("done" if folder is None else f"done; the files are in {folder}")

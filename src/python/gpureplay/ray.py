@@ -98,19 +98,11 @@ class _Training(Training):
     """A training whose actors are elsewhere."""
 
     actors = 0
-    is_asked_to_end = False
+    _program = "python -m gpureplay.train --engine ray"
 
     @property
     def run(self) -> Any:
         return self._run
-
-    def stop(self) -> None:
-        """Any thread, at any time: also while a checkpoint is saved, which is completed."""
-        self.is_asked_to_end = True
-        lib.gpur_training_stop(self._handle, 1)
-
-    def _was_stopped(self) -> bool:
-        return self.is_asked_to_end or super()._was_stopped()
 
     def _place_actors(self) -> None:
         """The library's settings keep their number, which is an option."""
@@ -188,8 +180,8 @@ class Learner:
                 "config": result.config, "folder": result.folder}
 
     def stop(self) -> None:
-        """Ends the training as if on_event had returned False."""
-        self._opened().stop()
+        """Ends the training after a checkpoint, where there are any."""
+        self._opened().interrupt()
 
     def settings(self) -> Settings:
         """What an actor has to know."""
@@ -513,8 +505,8 @@ class ApeX:
         """Trains for so many environment steps of all actors; None: as many as the options or the preset say. Returns
         the result of `gpureplay.train`, in which `agent` is a `Policy` on the CPU, and `buffer` is None.
 
-        Ctrl-C ends the training; its files are written, and KeyboardInterrupt is raised. Errors are those of
-        `gpureplay.train`; ActorFailed: an actor failed, or all died, 5 times in a row before anything of them was
+        Ctrl-C ends the training; its files are written, with a checkpoint, and KeyboardInterrupt is raised. Errors are
+        those of `gpureplay.train`; ActorFailed: an actor failed, or all died, 5 times in a row before anything of them was
         received, or an environment showed a number that is NaN or infinite; ray.exceptions.ActorDiedError: the learner
         was restarted too often; ConnectionError: there is no cluster where RAY_ADDRESS says, or it has another
         token."""
