@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: MIT
 # Tests of what a user gets: headers, symbols, version, ctypes, an installed copy, the documents, the scripts.
-set(no_cxx "no C++ compiler was found (Debian: apt install g++)")
 add_executable(test_version package/test_version.c)
 target_link_libraries(test_version PRIVATE gpureplay)
 target_compile_options(test_version PRIVATE -Wall -Wextra -Wpedantic -Werror)
@@ -91,23 +90,16 @@ set_property(TEST test_python test_python_without_fast APPEND PROPERTY ENVIRONME
 add_python_test(test_atari examples/test_atari.py $<TARGET_FILE:gpureplay>)
 add_python_test(test_atari_plugin plugins/test_atari_plugin.py)
 
-# An installed copy, and what finds it, in both languages. Installing needs every target, so these come in builds of
-# everything.
-function(add_install_test method language)
-    set(name test_install_${method}_${language})
-    if(NOT CMAKE_${language}_COMPILER)
-        register_skipped(${name} "${no_cxx}")
-        return()
-    endif()
-    register(${name} package bash ${CMAKE_CURRENT_SOURCE_DIR}/install/run.sh ${method} ${language} ${PROJECT_BINARY_DIR}
-        ${CMAKE_C_COMPILER} ${CMAKE_${language}_COMPILER})
-endfunction()
+# An installed copy, and what finds it. Installing needs every target, so these come in builds of everything.
 if(is_top_level)
-    foreach(method IN ITEMS find_package pkg_config)
-        add_install_test(${method} C)
-        add_install_test(${method} CXX)
+    set(methods find_package pkg_config fetch_content)
+    if(TARGET gpureplay-train)
+        list(APPEND methods debian)
+    endif()
+    foreach(method IN LISTS methods)
+        register(test_install_${method} package bash ${CMAKE_CURRENT_SOURCE_DIR}/install/run.sh ${method}
+            ${PROJECT_BINARY_DIR} ${CMAKE_C_COMPILER} ${CMAKE_CXX_COMPILER})
     endforeach()
-    add_install_test(add_subdirectory CXX) # builds the library: once, in a project of another language than its own
 endif()
 
 # Which files each build consists of, and its switches, by configuring with good and bad values of them.
@@ -128,7 +120,7 @@ endif()
 
 # What no compiler changes, or costs minutes: tests/run.sh has it in its first configuration only.
 foreach(name IN ITEMS shellcheck test_atari test_atari_plugin test_bench test_cartpole_gymnasium test_docs test_layers
-        test_headers_alone test_install_add_subdirectory_CXX test_minatar test_pendulum_gymnasium
+        test_headers_alone test_install_fetch_content test_install_debian test_minatar test_pendulum_gymnasium
         test_plugin test_python test_python_without_fast test_ray test_wheel test_scripts test_sources test_switches
         test_play.cpu test_train.cpu test_train_apex.cpu test_train_apex_in_python.cpu test_train_ga3c.cpu
         test_stops_in_python.cpu test_train_ga3c_in_python.cpu test_train_in_python.cpu)

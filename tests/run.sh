@@ -50,7 +50,7 @@ fuzz_seconds=20
 chosen=() devices="cpu;cuda:0" install=yes with_more=
 # Those that build ALE, a wheel or the library once more, need Ray, stop programs, or repeat a test with the other one;
 # the last is for asan, which sees leaks.
-slow='atari|ray|stops|wheel|install_add_subdirectory|train.*_in_python|out_of_memory[.]'
+slow='atari|ray|stops|wheel|install_fetch_content|train.*_in_python|out_of_memory[.]'
 while [ $# -gt 0 ]; do
     case $1 in
     --all) chosen=("${configurations[@]}") slow='out_of_memory[.]' with_more=yes ;;

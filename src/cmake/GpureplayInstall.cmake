@@ -5,13 +5,16 @@ if(NOT GPUREPLAY_INSTALL)
 endif()
 include(CMakePackageConfigHelpers)
 
+# Each component is a package of GpureplayPackage.cmake: runtime, development, program.
 install(TARGETS gpureplay gpureplay_static EXPORT gpureplayTargets
-    LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
-if(gpureplay_modules)
-    install(TARGETS ${gpureplay_modules} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}) # the library looks beside itself
+    LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT runtime NAMELINK_COMPONENT development
+    ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT development)
+if(gpureplay_modules) # the library looks beside itself
+    install(TARGETS ${gpureplay_modules} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT runtime)
 endif()
-install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
-install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT development
+    FILES_MATCHING PATTERN "*.h")
+install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT runtime)
 
 # find_package: the exported targets, and a config file that finds what the static library needs.
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/gpureplay)
@@ -23,8 +26,8 @@ configure_package_config_file(${CMAKE_CURRENT_LIST_DIR}/gpureplayConfig.cmake.in
     ${PROJECT_BINARY_DIR}/gpureplayConfig.cmake INSTALL_DESTINATION ${package_dir})
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/gpureplayConfigVersion.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/gpureplayConfig.cmake ${PROJECT_BINARY_DIR}/gpureplayConfigVersion.cmake
-    DESTINATION ${package_dir})
-install(EXPORT gpureplayTargets NAMESPACE gpureplay:: DESTINATION ${package_dir})
+    DESTINATION ${package_dir} COMPONENT development)
+install(EXPORT gpureplayTargets NAMESPACE gpureplay:: DESTINATION ${package_dir} COMPONENT development)
 
 # pkg-config: paths are relative to the .pc file, so that an installed tree can be moved.
 set(pc_libs_private "")
@@ -49,4 +52,5 @@ else()
     set(pc_includedir "\${prefix}/${CMAKE_INSTALL_INCLUDEDIR}")
 endif()
 configure_file(${CMAKE_CURRENT_LIST_DIR}/gpureplay.pc.in ${PROJECT_BINARY_DIR}/gpureplay.pc @ONLY)
-install(FILES ${PROJECT_BINARY_DIR}/gpureplay.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+install(FILES ${PROJECT_BINARY_DIR}/gpureplay.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig
+    COMPONENT development)

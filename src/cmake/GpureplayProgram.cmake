@@ -7,7 +7,7 @@ set_target_properties(gpureplay-train PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJ
 if(GPUREPLAY_INSTALL)
     file(RELATIVE_PATH library_folder /${CMAKE_INSTALL_BINDIR} /${CMAKE_INSTALL_LIBDIR})
     set_target_properties(gpureplay-train PROPERTIES INSTALL_RPATH "$ORIGIN/${library_folder}")
-    install(TARGETS gpureplay-train RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+    install(TARGETS gpureplay-train RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT program)
 endif()
 if(EXISTS ${PROJECT_SOURCE_DIR}/.git/logs/HEAD) # the commit, for a run's config.json
     set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/.git/logs/HEAD)

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# usage: run.sh find_package|pkg_config|add_subdirectory C|CXX BUILD_DIR CC COMPILER_OF_THE_LANGUAGE
-# Installs the build into an empty folder, moves it, and builds and runs the consumer against it, shared and static.
+# usage: run.sh find_package|pkg_config|fetch_content|debian BUILD_DIR CC [CXX]
+# Installs the build into an empty folder, moves it, and builds and runs the consumer against it, shared and static, in C
+# and where there is a compiler in C++. Or builds the library in the consumer's project; or makes Debian packages.
 set -euo pipefail
 
-method=$1 language=$2 build=$(realpath "$3") cc=$4 compiler=$5
-source=consumer.c
-[ "$language" = C ] || source=consumer.cc
+method=$1 build=$(realpath "$2") cc=$3 cxx=${4:-}
 here=$(realpath "$(dirname "$0")")
+root=$here/../..
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
@@ -17,24 +17,27 @@ install_moved() {
     "$work/prefix/bin/gpureplay-train" --list >/dev/null
 }
 
-# cmake_consumer [cache entries]
+# cmake_consumer LANGUAGE COMPILER [cache entries]
 cmake_consumer() {
-    cmake -S "$here" -B "$work/build" -DCONSUMER_LANGUAGE="$language" \
+    local language=$1 compiler=$2
+    shift 2
+    cmake -S "$here" -B "$work/$language" -DCONSUMER_LANGUAGE="$language" \
         -DCMAKE_"$language"_COMPILER="$compiler" -DCMAKE_BUILD_TYPE=None "$@"
-    cmake --build "$work/build" --parallel 2 --target with_gpureplay with_gpureplay_static
-    (cd "$work/build" && ctest --output-on-failure)
+    cmake --build "$work/$language" --parallel 2 --target with_gpureplay with_gpureplay_static
+    (cd "$work/$language" && ctest --output-on-failure)
 }
 
+# compile_consumer SOURCE COMPILER
 compile_consumer() {
     local flags libs
     flags=$(pkg-config --cflags gpureplay)
     libs=$(pkg-config --libs gpureplay)
     # shellcheck disable=SC2086 # flags are words
-    "$compiler" "$here/$source" $flags $libs -Wl,-rpath,"$(pkg-config --variable=libdir gpureplay)" -o "$work/shared"
+    "$2" "$here/$1" $flags $libs -Wl,-rpath,"$(pkg-config --variable=libdir gpureplay)" -o "$work/shared"
     "$work/shared"
     libs=$(pkg-config --static --libs gpureplay)
     # shellcheck disable=SC2086
-    "$compiler" "$here/$source" $flags ${libs/-lgpureplay/-l:libgpureplay.a} -o "$work/static"
+    "$2" "$here/$1" $flags ${libs/-lgpureplay/-l:libgpureplay.a} -o "$work/static"
     "$work/static"
     if readelf -d "$work/static" | grep -q libgpureplay; then
         echo "the static consumer needs the shared library" >&2
@@ -42,22 +45,73 @@ compile_consumer() {
     fi
 }
 
+# has PACKAGE FIELD WORDS: a field of a package has these words
+has() {
+    dpkg-deb --field "$work"/packages/"$1"_*.deb "$2" | grep -F "$3" >/dev/null ||
+        { echo "$1: $2 has no $3" >&2 && return 1; }
+}
+
+# lies_in PACKAGE PATTERN...: a package has such files, and no other package has
+lies_in() {
+    local package=$1 found pattern
+    shift
+    for pattern in "$@"; do
+        found=$(cd "$work/packages" && grep -lE "^\./usr/$pattern\$" ./*.list)
+        [ "$found" = "./$package.list" ] || { echo "usr/$pattern lies in: $found; wanted: $package" >&2 && return 1; }
+    done
+}
+
+make_packages() {
+    local name version
+    cpack --config "$build/CPackConfig.cmake" -G DEB -B "$work/packages" >"$work/cpack.log" 2>&1 ||
+        { cat "$work/cpack.log" && return 1; }
+    cd "$work/packages"
+    for name in *.deb; do
+        dpkg-deb --fsys-tarfile "$name" | tar -t >"${name%%_*}.list"
+        dpkg-deb --extract "$name" "$work/root"
+    done
+    name=$(echo libgpureplay[0-9]*.list) name=${name%.list} version=${name#libgpureplay}
+    lies_in "$name" "lib/.*libgpureplay\.so\.$version" "share/doc/$name/copyright"
+    lies_in libgpureplay-dev 'include/gpureplay\.h' 'include/gpureplay/replay\.h' 'lib/.*libgpureplay\.(a|so)' \
+        'lib/.*cmake/gpureplay/gpureplayConfig\.cmake' 'lib/.*pkgconfig/gpureplay\.pc'
+    lies_in gpureplay bin/gpureplay-train
+    has "$name" Depends "libc6 (>= "
+    has libgpureplay-dev Depends "$name (= "
+    has gpureplay Depends "$name (= "
+    if readelf -d "$work/root/usr/bin/gpureplay-train" | grep -i runpath; then
+        echo "gpureplay-train has a path to its library, which Debian's is without" >&2 && return 1
+    fi
+    name=$(find "$work/root" -name "libgpureplay.so.$version")
+    LD_LIBRARY_PATH=$(dirname "$name") "$work/root/usr/bin/gpureplay-train" --list >/dev/null
+}
+
 case $method in
 find_package)
     install_moved
-    cmake_consumer -DCMAKE_PREFIX_PATH="$work/prefix"
+    cmake_consumer C "$cc" -DCMAKE_PREFIX_PATH="$work/prefix"
+    [ -z "$cxx" ] || cmake_consumer CXX "$cxx" -DCMAKE_PREFIX_PATH="$work/prefix"
     ;;
 pkg_config)
     command -v pkg-config >/dev/null || { echo "skipped: no pkg-config" && exit 77; }
     install_moved
     PKG_CONFIG_PATH=$(dirname "$(find "$work/prefix" -name gpureplay.pc)")
     export PKG_CONFIG_PATH
-    compile_consumer
+    compile_consumer consumer.c "$cc"
+    [ -z "$cxx" ] || compile_consumer consumer.cc "$cxx"
     ;;
-add_subdirectory)
-    # Without what takes long to compile: CUDA, and the kernels for more than one instruction set.
-    cmake_consumer -DGPUREPLAY_SOURCE="$here/../.." -DCMAKE_C_COMPILER="$cc" -DGPUREPLAY_CUDA=OFF \
-        -DGPUREPLAY_HAS_X86_64_V4=OFF
+fetch_content)
+    # Without what takes long to compile: CUDA, and the kernels for more than one instruction set. The project's
+    # language is another one than the library's, where there is one.
+    lean=(-DCMAKE_C_COMPILER="$cc" -DGPUREPLAY_CUDA=OFF -DGPUREPLAY_HAS_X86_64_V4=OFF)
+    language=C
+    [ -z "$cxx" ] || language=CXX
+    cmake -S "$here" -B "$work/added" -DCONSUMER_LANGUAGE=C -DGPUREPLAY_SOURCE="$root" "${lean[@]}"
+    tar -czf "$work/libgpureplay.tar.gz" -C "$root" CMakeLists.txt LICENSE include kernels src
+    cmake_consumer $language "${cxx:-$cc}" -DGPUREPLAY_ARCHIVE="$work/libgpureplay.tar.gz" "${lean[@]}"
+    ;;
+debian)
+    command -v dpkg-shlibdeps >/dev/null || { echo "skipped: no dpkg-shlibdeps (Debian: dpkg-dev)" && exit 77; }
+    make_packages
     ;;
 *)
     echo "unknown method: $method" >&2
