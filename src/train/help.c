@@ -11,45 +11,18 @@
 #include <stdio.h>
 #include <string.h>
 
-/* An environment that shows frames as the presets of the papers need them, for their defaults. It is never stepped. */
+/* CartPole, which says that it shows frames as the presets of the papers need them, for their defaults. It is never
+ * stepped. */
 static const char *init_frames(const char *options, uint64_t seed, gpur_env_info *info, void **env)
 {
-    static int nothing;
-    (void)options;
-    (void)seed;
+    const gpur_env_type *game;
+    if (gpur_env_find("CartPole-v1", &game) != GPUR_OK)
+        return gpur_last_error();
+    const char *const refusal = game->init(options, seed, info, env);
     info->obs = (gpur_space){.dtype = GPUR_UINT8, .shape = {84, 84}, .high = 255.0f};
     info->action = (gpur_space){.dtype = GPUR_INT32, .num_actions = 18, .high = 17.0f};
-    *env = &nothing;
-    return NULL;
+    return refusal;
 }
-
-static const char *reset_frames(void *env, void *obs)
-{
-    (void)env;
-    (void)obs;
-    return NULL;
-}
-
-static const char *step_frames(void *env, const void *action, void *obs, gpur_env_result *result)
-{
-    (void)env;
-    (void)action;
-    (void)obs;
-    (void)result;
-    return NULL;
-}
-
-static void close_frames(void *env)
-{
-    (void)env;
-}
-
-static const gpur_env_type frames = {.size = sizeof frames,
-                                     .name = "frames",
-                                     .init = init_frames,
-                                     .reset = reset_frames,
-                                     .step = step_frames,
-                                     .close = close_frames};
 
 /* Wraps words, each after a space, in lines from column `indent` on. The first line has come as far as that. */
 static void add_words(gpur_text *text, const char *words, size_t indent)
@@ -108,22 +81,27 @@ static void add_option(gpur_text *text, const gpur_option *option, const gpur_tr
     gpur_text_free(&meaning);
 }
 
+/* `frames` has room for an environment. */
 static gpur_status find_defaults(const char *preset, const char *env, const char *env_options, gpur_options *o,
-                                 gpur_train_settings *s)
+                                 gpur_train_settings *s, gpur_env_type *frames)
 {
+    const int is_small = strstr(preset, "-small") != NULL, is_image = is_small && !strstr(preset, "-vectors");
     if (env)
         GPUR_TRY(gpur_options_add(o, "env", env));
     if (env && env_options)
         GPUR_TRY(gpur_options_add(o, "env_options", env_options));
     GPUR_TRY(gpur_options_add(o, "preset", preset));
     GPUR_TRY(gpur_options_find_system(o, preset));
-    const int is_small = strstr(preset, "-small") != NULL;
-    if (!env && o->system == GPUR_PRESET_APEX_DPG)
-        GPUR_TRY(gpur_env_find("Pendulum", &s->env.type));
-    else if (!env && is_small)
-        GPUR_TRY(gpur_env_find(strstr(preset, "-vectors") ? "CartPole-v1" : "MinAtar/Breakout", &s->env.type));
-    else if (!env)
-        s->env.type = &frames;
+    if (!env)
+        GPUR_TRY(gpur_env_find(o->system == GPUR_PRESET_APEX_DPG ? "Pendulum"
+                               : is_image                        ? "MinAtar/Breakout"
+                                                                 : "CartPole-v1",
+                               &s->env.type));
+    if (!env && !is_small && o->system != GPUR_PRESET_APEX_DPG) {
+        *frames = *s->env.type;
+        frames->init = init_frames;
+        s->env.type = frames;
+    }
     const gpur_status status = gpur_train_find_settings(o, s);
     return status == GPUR_INVALID_ARGUMENT && strstr(gpur_last_error(), "--lambda is missing") ? GPUR_OK : status;
 }
@@ -133,11 +111,11 @@ static const char seeds_meaning[] =
 
 static gpur_status add_preset(gpur_text *text, const char *preset, const char *env, const char *env_options)
 {
-    static gpur_train_settings none;
     gpur_options options = {0};
-    gpur_train_settings settings = none;
+    gpur_train_settings settings = {0};
     const gpur_option *option;
-    const gpur_status status = find_defaults(preset, env, env_options, &options, &settings);
+    gpur_env_type frames;
+    const gpur_status status = find_defaults(preset, env, env_options, &options, &settings, &frames);
     if (status == GPUR_OK) {
         gpur_text_add(text,
                       "usage: gpureplay-train %s --env NAME [options]\n\nThe values are the defaults of this preset. "
