@@ -93,7 +93,6 @@ static gpur_status complete(const gpur_options *o, gpur_train_settings *s)
     const int64_t batch = has_dpg(s) ? s->dpg.batch_size : s->dqn.batch_size;
     const int64_t target_period = has_dpg(s) ? s->dpg.target_period : s->dqn.target_period;
     const int64_t stack = s->fields[0].shape[0]; /* of the preset */
-    gpur_train_use_evaluations(o, 1, s);
     GPUR_TRY(use_epsilons(o, s));
     use_learner(s);
     gpur_train_use_frame_stack(s);
@@ -103,7 +102,7 @@ static gpur_status complete(const gpur_options *o, gpur_train_settings *s)
     s->apex.rows_under_way = gpur_apex_rows_under_way(s->apex.samples_per_insert, batch, target_period);
     GPUR_TRY(use_replay(o, batch, s));
     GPUR_TRY(use_eviction(o, s));
-    return gpur_train_use_checkpoint(o, 1, s);
+    return gpur_train_use_periods(o, 1, s);
 }
 
 static gpur_status open_all(gpur_train_settings *s, gpur_train_handles *h)

@@ -2,6 +2,7 @@
 /* config.json in the folder of a run. */
 #include "train/config_document.h"
 
+#include "base/dtype.h"
 #include "train/files.h"
 #include "train/members.h"
 
@@ -33,7 +34,7 @@ static void add_field(gpur_json *j, const char *name, const gpur_field *field)
 {
     gpur_json_begin(j, name, '{');
     gpur_json_string(j, "name", field->name ? field->name : "obs");
-    gpur_json_string(j, "dtype", gpur_train_dtype_name(field->dtype));
+    gpur_json_string(j, "dtype", gpur_dtype_name(field->dtype));
     add_shape(j, field->shape);
     gpur_json_end(j, '}');
 }
@@ -187,7 +188,7 @@ static void add_environment(gpur_json *j, const gpur_train_settings *s, const ch
     gpur_json_string(j, "name", s->env.name);
     gpur_json_string(j, "options", s->env_options);
     gpur_json_begin(j, "observation", '{');
-    gpur_json_string(j, "dtype", gpur_train_dtype_name(info->obs.dtype));
+    gpur_json_string(j, "dtype", gpur_dtype_name(info->obs.dtype));
     add_shape(j, info->obs.shape);
     gpur_json_float(j, "low", info->obs.low);
     gpur_json_float(j, "high", info->obs.high);

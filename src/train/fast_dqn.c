@@ -109,7 +109,6 @@ static gpur_status complete(const gpur_options *o, gpur_train_settings *s)
     const gpur_fast_dqn_config *const run = &s->fast_dqn;
     use_order(o, s);
     GPUR_TRY(check_run(o, s));
-    gpur_train_use_evaluations(o, run->target_period, s);
     use_exploration(s);
     s->dqn.optimizer.learning_rate.last = s->dqn.optimizer.learning_rate.first;
     /* The run refuses periods of which one is no multiple of the other. */
@@ -119,7 +118,7 @@ static gpur_status complete(const gpur_options *o, gpur_train_settings *s)
     GPUR_TRY(use_returns(o, s));
     GPUR_TRY(gpur_train_use_batch(o, s->replay.capacity, s->dqn.batch_size, &s->replay));
     s->replay.min_size = gpur_min(s->replay.min_size, gpur_min(run->prepopulation, s->replay.capacity));
-    GPUR_TRY(gpur_train_use_checkpoint(o, run->target_period, s));
+    GPUR_TRY(gpur_train_use_periods(o, run->target_period, s));
     return check_lambda(o, s);
 }
 
@@ -175,7 +174,6 @@ const gpur_train_system gpur_train_fast_dqn = {
     .count = offsetof(gpur_train_settings, fast_dqn.num_envs),
     .math = offsetof(gpur_train_settings, dqn.math),
     .source = offsetof(gpur_train_settings, dqn.index_source),
-    .granule = offsetof(gpur_train_settings, fast_dqn.target_period),
     .lane = "lane",
     .lanes = " at a time",
     .shown = shown,

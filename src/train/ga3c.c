@@ -35,7 +35,7 @@ static gpur_status complete(const gpur_options *o, gpur_train_settings *s)
     learner->optimizer.learning_rate.last = learner->optimizer.learning_rate.first;
     learner->entropy.last = learner->entropy.first;
     learner->seed = (uint64_t)s->seed;
-    return gpur_train_use_checkpoint(o, 1, s);
+    return gpur_train_use_periods(o, 1, s);
 }
 
 static gpur_status open_all(gpur_train_settings *s, gpur_train_handles *h)

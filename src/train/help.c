@@ -2,6 +2,7 @@
 /* Texts about options and environments. */
 #include "gpureplay/training.h"
 
+#include "base/dtype.h"
 #include "env/plugin.h"
 #include "train/files.h"
 #include "train/system.h"
@@ -293,7 +294,7 @@ static void add_space(gpur_text *text, const gpur_space *space)
         gpur_text_add(text, "%d, discrete\n", (int)space->num_actions);
         return;
     }
-    gpur_text_add(text, "%s (", gpur_train_dtype_name(space->dtype));
+    gpur_text_add(text, "%s (", gpur_dtype_name(space->dtype));
     for (int i = 0; i < GPUR_MAX_DIMS && space->shape[i] > 0; i++)
         gpur_text_add(text, i ? ", %d" : "%d", (int)space->shape[i]);
     if (space->lows) {

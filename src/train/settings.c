@@ -13,12 +13,6 @@ int gpur_can_save_files(void)
     return strstr(gpur_build_info(), "files: none") == NULL;
 }
 
-const char *gpur_train_dtype_name(int32_t dtype)
-{
-    static const char *const names[] = {"unknown", "float32", "float16", "uint8", "int32", "int64", "bool"};
-    return dtype >= GPUR_FLOAT32 && dtype <= GPUR_BOOL ? names[dtype] : names[0];
-}
-
 static gpur_status find_type(const char *name, gpur_train_env *env)
 {
     const gpur_status status = gpur_env_find(name, &env->type);

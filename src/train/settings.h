@@ -23,6 +23,7 @@ typedef struct gpur_train_settings {
     int64_t seed;
     int64_t steps;      /* environment steps */
     int64_t checkpoint; /* environment steps between checkpoints; 0: there are none */
+    int64_t granule;    /* checkpoints are at multiples of so many steps */
 
     gpur_train_env env;
     gpur_run_config all;
@@ -52,9 +53,6 @@ static inline void *gpur_train_member(const gpur_train_settings *settings, size_
 
 /* Whether this build of the library can save to files. */
 int gpur_can_save_files(void);
-
-/* "float32" of GPUR_FLOAT32. */
-const char *gpur_train_dtype_name(int32_t dtype);
 
 /* Finds an environment by its name, unless its type is set. A plug-in that has a type of each kind gives the one that
  * steps one at a time. */

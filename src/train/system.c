@@ -82,14 +82,11 @@ void gpur_train_use_frame_stack(gpur_train_settings *s)
                 s->fields[i].shape[0] = s->replay.frame_stack;
 }
 
-void gpur_train_use_evaluations(const gpur_options *o, int64_t granule, gpur_train_settings *s)
+gpur_status gpur_train_use_periods(const gpur_options *o, int64_t granule, gpur_train_settings *s)
 {
+    s->granule = granule;
     if (!gpur_options_value(o, "eval_period"))
         s->all.eval_period = s->all.eval_episodes > 0 ? gpur_round_up(s->all.eval_period, granule) : 0;
-}
-
-gpur_status gpur_train_use_checkpoint(const gpur_options *o, int64_t granule, gpur_train_settings *s)
-{
     if (!gpur_options_value(o, "checkpoint"))
         s->checkpoint = gpur_can_save_files() ? gpur_round_up(gpur_train_is_small(s) ? 50000 : 1000000, granule) : 0;
     if (s->checkpoint > 0 && !gpur_can_save_files())

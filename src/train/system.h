@@ -63,7 +63,6 @@ typedef struct gpur_train_system {
     size_t count;          /* how many environments train, an int32_t */
     size_t math;           /* the arithmetic of the learner, an int32_t */
     size_t source;         /* how its train steps draw, GPUR_SOURCE_*, an int32_t */
-    size_t granule;        /* a checkpoint is at a multiple of so many steps, an int64_t */
     size_t target_period;  /* train steps between two copies to a target network beside actors, an int64_t */
     size_t acting, critic; /* the networks of actors, which may be elsewhere */
 
@@ -113,11 +112,9 @@ gpur_status gpur_train_use_batch(const gpur_options *options, int64_t capacity, 
 /* Sets stacks of `replay.frame_stack` frames. */
 void gpur_train_use_frame_stack(gpur_train_settings *settings);
 
-/* Sets eval_period, unless it was given, to a multiple of `granule`, or to 0 if there are no evaluations. */
-void gpur_train_use_evaluations(const gpur_options *options, int64_t granule, gpur_train_settings *settings);
-
-/* The same for `checkpoint`. */
-gpur_status gpur_train_use_checkpoint(const gpur_options *options, int64_t granule, gpur_train_settings *settings);
+/* Sets eval_period and checkpoint, unless they were given, to multiples of `granule`, or to 0 if there are no
+ * evaluations, or no files. */
+gpur_status gpur_train_use_periods(const gpur_options *options, int64_t granule, gpur_train_settings *settings);
 
 /* Refuses environments that step all at once. `who` has one each. */
 gpur_status gpur_train_check_single(const gpur_options *options, const gpur_train_settings *settings, const char *who);

@@ -70,12 +70,10 @@ static gpur_status copy_command(gpur_training *t)
     while (given[words])
         words++;
     t->command = calloc((size_t)words + sizeof passed / sizeof *passed + 1, sizeof *t->command);
-    if (!t->command)
-        return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for the command of actors");
-    for (int32_t i = 0; i < words; i++)
-        if (!(t->command[i] = strdup(given[i])))
-            return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for the command of actors");
-    for (size_t i = 0; i < sizeof passed / sizeof *passed; i++) {
+    int is_whole = t->command != NULL;
+    for (int32_t i = 0; is_whole && i < words; i++)
+        is_whole = (t->command[i] = strdup(given[i])) != NULL;
+    for (size_t i = 0; is_whole && i < sizeof passed / sizeof *passed; i++) {
         const gpur_option *const option = gpur_option_find(passed[i], t->options.system);
         gpur_text word = {0};
         if (!option || !gpur_option_applies(option, &t->settings))
@@ -83,11 +81,10 @@ static gpur_status copy_command(gpur_training *t)
         gpur_text_add(&word, "%s=", passed[i]);
         gpur_option_add_value(option, &t->settings, &word);
         t->command[words++] = word.memory;
-        if (!gpur_text_is_whole(&word))
-            return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for the command of actors");
+        is_whole = gpur_text_is_whole(&word);
     }
     t->settings.apex.command = (const char *const *)t->command;
-    return GPUR_OK;
+    return is_whole ? GPUR_OK : gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for the command of actors");
 }
 
 /* The row of an event, and the weights of an evaluation that is the best so far. */
@@ -500,18 +497,12 @@ void gpur_training_stop(gpur_training *t, int32_t at_once)
         gpur_run_end_soon(t->handles.run);
 }
 
-static int64_t granule_of(const gpur_training *t)
-{
-    const size_t at = t->system->granule;
-    return at ? *(const int64_t *)gpur_train_member(&t->settings, at) : 1;
-}
-
 /* Where the next checkpoint is due, and then the end. The last checkpoint is at the last step where there can be one,
  * so that any run can be made longer. */
 static int64_t next_stop(const gpur_training *t)
 {
     const int64_t every = t->settings.checkpoint, steps = t->settings.steps;
-    const int64_t last = has_checkpoints(t) ? steps - steps % granule_of(t) : 0;
+    const int64_t last = has_checkpoints(t) ? steps - steps % t->settings.granule : 0;
     if (t->step >= last)
         return steps;
     return gpur_min(last, (t->step / every + 1) * every);
@@ -580,7 +571,7 @@ static gpur_status take_all_steps(gpur_training *t)
             GPUR_TRY(end_actors(t));
             GPUR_TRY(find_step(t));
         }
-        if (has_checkpoints(t) && t->step % granule_of(t) == 0)
+        if (has_checkpoints(t) && t->step % t->settings.granule == 0)
             GPUR_TRY(save_checkpoint(t));
     }
     return GPUR_OK;
