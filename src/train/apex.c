@@ -203,9 +203,11 @@ static void add_summary(gpur_text *text, const gpur_train_span *span, const gpur
     }
 }
 
-static const char *const shown[] = {"steps/s",   "env_steps_per_second", "in/s",   "transitions_per_second",
-                                    "learned/s", "learned_per_second",   "loss",   "loss",
-                                    "age",       "weights_age",          "actors", "actors",
+static const char *const shown[] = {"in/s",      "transitions_per_second",
+                                    "learned/s", "learned_per_second",
+                                    "loss",      "loss",
+                                    "age",       "weights_age",
+                                    "actors",    "actors",
                                     NULL};
 
 #define APEX(kind, learner_name)                                                                                       \

@@ -164,9 +164,8 @@ static int show_beginning(gpur_text *line, const gpur_train_settings *s, const g
     return 1;
 }
 
-static const char *const shown[] = {
-    "steps/s", "env_steps_per_second", "train/s", "train_steps_per_second", "epsilon", "epsilon", "loss", "loss",
-    "missing", "missing_share",        NULL};
+static const char *const shown[] = {"train/s", "train_steps_per_second", "epsilon", "epsilon", "loss", "loss",
+                                    "missing", "missing_share",          NULL};
 
 const gpur_train_system gpur_train_fast_dqn = {
     .run = {"run", gpur_fast_dqn_config_members, offsetof(gpur_train_settings, fast_dqn)},

@@ -149,12 +149,8 @@ static void add_summary(gpur_text *text, const gpur_train_span *span, const gpur
     add_lags(text, from, to);
 }
 
-static const char *const shown[] = {"steps/s",    "env_steps_per_second",
-                                    "rollouts/s", "rollouts_per_second",
-                                    "entropy",    "entropy",
-                                    "lag",        "mean_lag",
-                                    "agents",     "agents",
-                                    NULL};
+static const char *const shown[] = {
+    "rollouts/s", "rollouts_per_second", "entropy", "entropy", "lag", "mean_lag", "agents", "agents", NULL};
 
 #define ACTOR_CRITIC                                                                                                   \
     .run = {"ga3c", gpur_ga3c_config_members, offsetof(gpur_train_settings, ga3c)},                                    \

@@ -19,47 +19,13 @@ static const char file_name[] = "options.txt";
 
 /* The table. */
 
-/* Why options have no meaning with some settings; NULL: they have. */
-
-static const char *lacks_stack(const gpur_train_settings *s)
-{
-    return s->replay.layout == GPUR_LAYOUT_FRAMES
-               ? NULL
-               : ", and {env is}, which does not show one image without channels; leave the option out";
-}
-
-static const char no_returns[] = " and {preset is}, which has no returns to estimate; leave the option out, or take "
-                                 "dqn-lambda-2019, vrc-2021, dqn-lambda-2019-small or vrc-2021-small";
-
-static const char *lacks_returns(const gpur_train_settings *s)
-{
-    return s->dqn.returns.cache_size > 0 ? NULL : no_returns;
-}
-
-/* Unless the estimator is one of two. */
-static const char *lacks_estimator(const gpur_train_settings *s, int32_t one, int32_t other)
-{
-    const int32_t estimator = s->dqn.returns.estimator;
-    return lacks_returns(s) ? lacks_returns(s)
-           : estimator == one || estimator == other
-               ? NULL
-               : " and {estimator is}, which does not have it; leave one of them out";
-}
-
-static const char *lacks_lambda(const gpur_train_settings *s)
-{
-    return lacks_estimator(s, GPUR_ESTIMATOR_PENG, GPUR_ESTIMATOR_WATKINS);
-}
-
-static const char *lacks_n_step(const gpur_train_settings *s)
-{
-    return lacks_estimator(s, GPUR_ESTIMATOR_N_STEP, GPUR_ESTIMATOR_N_STEP);
-}
-
-static const char *lacks_error_bound(const gpur_train_settings *s)
-{
-    return lacks_estimator(s, GPUR_ESTIMATOR_PENG_ERROR_BOUND, GPUR_ESTIMATOR_WATKINS_ERROR_BOUND);
-}
+/* Sets of estimators. */
+enum {
+    WITH_LAMBDA = 1 << GPUR_ESTIMATOR_PENG | 1 << GPUR_ESTIMATOR_WATKINS,
+    WITH_N_STEP = 1 << GPUR_ESTIMATOR_N_STEP,
+    WITH_ERROR_BOUND = 1 << GPUR_ESTIMATOR_PENG_ERROR_BOUND | 1 << GPUR_ESTIMATOR_WATKINS_ERROR_BOUND,
+    WITH_ANY = ~0,
+};
 
 #define AT(member) offsetof(gpur_train_settings, member)
 
@@ -135,7 +101,7 @@ static const gpur_option table[] = {
         "transitions to which the replay is trimmed; its ring is 1/16 larger", .low = 2),
     ROW("frame_stack", "N", DQN, INT32, replay.frame_stack,
         "frames of an observation, where the environment shows one image without channels", .low = 1,
-        .high = GPUR_MAX_STACK, .lacks = lacks_stack),
+        .high = GPUR_MAX_STACK, .needs_stack = 1),
     ROW("batch", "N", DQN, INT64, dqn.batch_size, "transitions of a train step", .low = 1),
     ROW("batch", "N", APEX_DPG, INT64, dpg.batch_size, "transitions of a train step", .low = 1),
     ROW("learning_rate", "X", DQN, FLOAT, dqn.optimizer.learning_rate.first, "of the optimizer"),
@@ -147,32 +113,33 @@ static const gpur_option table[] = {
     ROW("exploration_steps", "N", FAST_DQN, INT64, exploration_steps,
         "steps in which epsilon falls to its last value; 0: it has that from step 1 on"),
     ROW("estimator", "peng|n-step|watkins|peng-median|watkins-median|peng-error-bound|watkins-error-bound", FAST_DQN,
-        WORD, dqn.returns.estimator, "of the returns of several steps", .lacks = lacks_returns),
+        WORD, dqn.returns.estimator, "of the returns of several steps", .estimators = WITH_ANY),
     ROW("lambda", "X", FAST_DQN, FLOAT, dqn.returns.lambda,
-        "of the estimators peng and watkins, 0 to 1; it must be given", .high = 1, .lacks = lacks_lambda),
-    ROW("n_step", "N", FAST_DQN, INT32, dqn.returns.n_step, "of the estimator n-step", .low = 1, .lacks = lacks_n_step),
+        "of the estimators peng and watkins, 0 to 1; it must be given", .high = 1, .estimators = WITH_LAMBDA),
+    ROW("n_step", "N", FAST_DQN, INT32, dqn.returns.n_step, "of the estimator n-step", .low = 1,
+        .estimators = WITH_N_STEP),
     ROW("error_bound", "X", FAST_DQN, FLOAT, dqn.returns.error_bound, "of the two estimators with error-bound",
-        .lacks = lacks_error_bound),
+        .estimators = WITH_ERROR_BOUND),
     ROW("block_length", "B", FAST_DQN, INT64, dqn.returns.block_length,
         "successive transitions of a block of the cache of returns", .low = 1, .high = INT32_MAX,
-        .lacks = lacks_returns),
+        .estimators = WITH_ANY),
     ROW("cache_size", "S", FAST_DQN, INT64, cache_size,
         "returns in the cache, a multiple of B; without it as many as the C / F train steps draw, in whole blocks",
-        .low = 1, .high = INT32_MAX, .lacks = lacks_returns),
+        .low = 1, .high = INT32_MAX, .estimators = WITH_ANY),
     ROW("storage", "virtual|physical", FAST_DQN, WORD, dqn.returns.storage,
         "the cache has of each return the row of the replay, or a copy of its observation and action",
-        .lacks = lacks_returns),
+        .estimators = WITH_ANY),
     ROW("draw", "permutation|replacement", FAST_DQN, WORD, dqn.returns.draw,
-        "batches have each return of the cache once, or draw any at random", .lacks = lacks_returns),
+        "batches have each return of the cache once, or draw any at random", .estimators = WITH_ANY),
     ROW("prioritization", "P", FAST_DQN, FLOAT, dqn.returns.prioritization.first,
         "returns with errors above their median are drawn with the weight 1 + P, those below with 1 - P, 0 to 1; above "
         "0 it needs draw replacement",
-        .high = 1, .lacks = lacks_returns),
+        .high = 1, .estimators = WITH_ANY),
     ROW("prioritization_steps", "N", FAST_DQN, INT64, dqn.returns.prioritization.steps,
-        "train steps in which P falls to 0; 0: it stays", .lacks = lacks_returns),
+        "train steps in which P falls to 0; 0: it stays", .estimators = WITH_ANY),
     ROW("truncation_terminates", "0|1", FAST_DQN, SWITCH, dqn.returns.truncation_terminates,
         "1: a truncated episode counts as terminated; 0: its return goes on with the value of its last observation",
-        .lacks = lacks_returns),
+        .estimators = WITH_ANY),
     ROW("checkpoint", "N", FAST_DQN, INT64, checkpoint, "steps between checkpoints, a multiple of C; 0: none"),
     ROW("checkpoint", "N", APEX | ACTOR_CRITIC, INT64, checkpoint, "steps between checkpoints; 0: none"),
     ROW("actors", "N", APEX, INT32, apex.actors,
@@ -503,16 +470,29 @@ void gpur_option_add_value(const gpur_option *option, const gpur_train_settings 
     }
 }
 
+int gpur_option_is_of_preset(const gpur_option *option, const gpur_train_settings *s)
+{
+    return !option->estimators || s->dqn.returns.cache_size > 0;
+}
+
+/* Why it has no meaning with these settings, in words that follow its name and value; NULL: it has. */
+static const char *reason_against(const gpur_option *option, const gpur_train_settings *s)
+{
+    if (!gpur_option_is_of_preset(option, s))
+        return " and {preset is}, which has no returns to estimate; leave the option out, or take dqn-lambda-2019, "
+               "vrc-2021, dqn-lambda-2019-small or vrc-2021-small";
+    if (option->estimators && !(option->estimators & 1 << s->dqn.returns.estimator))
+        return " and {estimator is}, which does not have it; leave one of them out";
+    if (option->needs_stack && s->replay.layout != GPUR_LAYOUT_FRAMES)
+        return ", and {env is}, which does not show one image without channels; leave the option out";
+    return NULL;
+}
+
 int gpur_option_applies(const gpur_option *option, const gpur_train_settings *s)
 {
     if (option->kind == GPUR_OPTION_TEXT && !*(const char *const *)gpur_train_member(s, option->at))
         return 0;
-    return !option->lacks || !option->lacks(s);
-}
-
-int gpur_option_is_of_preset(const gpur_option *option, const gpur_train_settings *s)
-{
-    return !option->lacks || option->lacks(s) != no_returns;
+    return !reason_against(option, s);
 }
 
 /* The preset. */
@@ -641,7 +621,7 @@ gpur_status gpur_options_put(const gpur_options *o, gpur_train_settings *s)
         GPUR_TRY(put(o, gpur_option_find(o->given[i].name, o->system), o->given[i].value, s));
     for (int32_t i = 0; i < o->count; i++) {
         const gpur_option *const option = gpur_option_find(o->given[i].name, o->system);
-        const char *const reason = option->lacks ? option->lacks(s) : NULL;
+        const char *const reason = reason_against(option, s);
         if (reason)
             return gpur_refuse(o, "{%s is}%s", option->name, reason);
     }

@@ -46,9 +46,8 @@ typedef struct gpur_option {
     const char *meaning;
     int64_t low, high; /* of whole numbers; of others `high` alone. `high` 0: the largest that there is */
 
-    /* Why it has no meaning with these settings, in words that follow its name and value; NULL: it has. NULL in place
-     * of the function: always. */
-    const char *(*lacks)(const gpur_train_settings *settings);
+    /* Without these it has no meaning: stacks of frames, a cache of returns by one of a set of estimators (0: none). */
+    int32_t needs_stack, estimators;
 } gpur_option;
 
 /* How a door writes options: "--num-envs 8", or num_envs=8. */

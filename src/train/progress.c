@@ -146,6 +146,7 @@ gpur_status gpur_progress_add_line(const gpur_progress *p, gpur_text *line)
         add_position(p, &now.run, line);
     show(line, "return", now.run.recent_return);
     show(line, "evaluated", now.run.evaluated_return);
+    show(line, "steps/s", gpur_row_value(&p->rates, "env_steps_per_second"));
     for (const char *const *shown = p->system->shown; *shown; shown += 2)
         show(line, shown[0], gpur_row_value(&p->rates, shown[1]));
     return GPUR_OK;
