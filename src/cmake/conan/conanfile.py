@@ -53,6 +53,7 @@ class Gpureplay(ConanFile):
         for option, (switch, _) in WITH.items():
             toolchain.cache_variables[f"GPUREPLAY_{switch}"] = "ON" if self.options.get_safe(option) else "OFF"
         toolchain.cache_variables |= {"GPUREPLAY_DNNL": "OFF", "GPUREPLAY_CUDA": "OFF"}
+        toolchain.user_presets_path = False
         toolchain.generate()
         CMakeDeps(self).generate()
 

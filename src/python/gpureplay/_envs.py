@@ -17,7 +17,7 @@ from typing import Any, Optional, Union
 from . import _c_api
 from ._flatten import Translation
 from ._handle import signals_after
-from ._library import InvalidArgument, check, in_c, lib
+from ._library import InvalidArgument, check, in_c, lib, names_from
 from ._python_envs import Envs, PythonEnvs, PythonVector
 from ._schema import shape_of
 
@@ -114,10 +114,7 @@ def _check_lane(make_env: Callable[..., Any]) -> None:
 
 def game_names() -> list[str]:
     """The library's games."""
-    found: list[str] = []
-    while (name := lib.gpur_env_name(len(found))) is not None:
-        found.append(name.decode())
-    return found
+    return list(names_from(lib.gpur_env_name))
 
 
 def is_native(name: str) -> bool:

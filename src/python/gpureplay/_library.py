@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import ctypes
 import ctypes.util
+import itertools
 import os
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -111,6 +112,11 @@ def in_c(name: str, text: str | os.PathLike[str]) -> bytes:
 def texts_in_c(texts: Sequence[bytes]) -> Any:
     """An array of them, ended by NULL."""
     return (ctypes.c_char_p * (len(texts) + 1))(*texts)
+
+
+def names_from(function: Callable[[int], bytes | None]) -> Iterator[str]:
+    """What the library lists: the names for 0, 1, ... until there is none."""
+    return (name.decode() for name in iter(map(function, itertools.count()).__next__, None) if name is not None)
 
 
 _NOT_FINITE = ("its numbers must be finite", "it must be a finite number")  # words of the library

@@ -5,6 +5,7 @@ gpureplay.train`. Here is what Python needs of them, their names."""
 from __future__ import annotations
 
 import ctypes
+import functools
 import keyword
 from collections.abc import Mapping
 from typing import Any
@@ -12,20 +13,17 @@ from typing import Any
 import numpy as np
 
 from . import _c_api
-from ._library import in_c, lib
+from ._library import in_c, lib, names_from
 
 APEX = _c_api.PRESET_APEX_DQN, _c_api.PRESET_APEX_DPG
 ACTOR_CRITIC = _c_api.PRESET_GA3C, _c_api.PRESET_A3C
-_SYSTEMS = (_c_api.PRESET_FAST_DQN, *APEX, *ACTOR_CRITIC)
 
 
 def _presets() -> dict[str, int]:
     """The library's presets by name, with their systems."""
-    found: dict[str, int] = {}
     system = ctypes.c_int32()
-    while (name := lib.gpur_preset_name(len(found), ctypes.addressof(system))) is not None:
-        found[name.decode()] = system.value
-    return found
+    names = names_from(lambda i: lib.gpur_preset_name(i, ctypes.addressof(system)))
+    return {name: system.value for name in names}
 
 
 def keyword_of(name: str) -> str:
@@ -33,15 +31,9 @@ def keyword_of(name: str) -> str:
     return name + "_" * keyword.iskeyword(name)
 
 
-def _names(system: int) -> tuple[str, ...]:
-    found: list[str] = []
-    while (name := lib.gpur_training_option_name(system, len(found))) is not None:
-        found.append(keyword_of(name.decode()))
-    return tuple(found)
-
-
 PRESETS = _presets()
-OPTIONS = {system: _names(system) for system in _SYSTEMS}
+OPTIONS = {system: tuple(map(keyword_of, names_from(functools.partial(lib.gpur_training_option_name, system))))
+           for system in (_c_api.PRESET_FAST_DQN, *APEX, *ACTOR_CRITIC)}
 ALL = tuple(dict.fromkeys(name for names in OPTIONS.values() for name in names))
 
 
