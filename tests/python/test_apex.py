@@ -322,7 +322,7 @@ def test_a_training_is_resumed(tmp_path, refill):
     ({"actors": 1025}, 'actors is "1025"; it must be a whole number of 0 to 1024'),
     ({"epsilons": "0.4,x"}, "epsilons is \"0.4,x\"; it must be numbers"),
     ({"epsilons": [0.4, 2.0]}, 'epsilons is "0.4,2"; it must be numbers of 0 to 1'),
-    ({"initial_priorities": "mean"}, 'initial_priorities is "mean"; it must be td or max'),
+    ({"initial_priorities": "mean"}, 'initial_priorities is "mean"; it must be max or td'),
     ({"prepopulation": 3000}, "prepopulation is 3000 and capacity is 2000"),
     ({"batch": 1500}, "capacity is 2000 and batch is 1500"),
     ({"buffer": {"capacity": 1999}}, r'^capacity is 2000 beside buffer={"capacity": 1999}, .*; leave the second out'),

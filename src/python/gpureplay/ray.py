@@ -506,9 +506,9 @@ class ApeX:
         the result of `gpureplay.train`, in which `agent` is a `Policy` on the CPU, and `buffer` is None.
 
         Ctrl-C ends the training; its files are written, with a checkpoint, and KeyboardInterrupt is raised. Errors are
-        those of `gpureplay.train`; ActorFailed: an actor failed, or all died, 5 times in a row before anything of them was
-        received, or an environment showed a number that is NaN or infinite; ray.exceptions.ActorDiedError: the learner
-        was restarted too often; ConnectionError: there is no cluster where RAY_ADDRESS says, or it has another
+        those of `gpureplay.train`; ActorFailed: an actor failed, or all died, 5 times in a row before anything of them
+        was received, or an environment showed a number that is NaN or infinite; ray.exceptions.ActorDiedError: the
+        learner was restarted too often; ConnectionError: there is no cluster where RAY_ADDRESS says, or it has another
         token."""
         _join()
         given = {**self._given, **({} if steps is None else {"steps": steps})}
