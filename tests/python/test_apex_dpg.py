@@ -155,7 +155,7 @@ def test_the_policies_of_a_run_act_within_its_bounds(request, tmp_path, env, fea
     ({"preset": None}, "Pendulum has continuous actions and preset is missing; it must be apex-dpg"),
     ({"batch": 2000}, "capacity is 2000 and batch is 2000"),
     ({"eviction": "fifo"}, "eviction is \"fifo\"; it must be oldest or priority"),
-    ({"second_activation": "linear"}, "second_activation is \"linear\"; it must be none, tanh or relu"),
+    ({"second_activation": "linear"}, "second_activation is \"linear\"; it must be none, relu or tanh"),
     ({"eviction": "priority", "prioritized": False}, "eviction is priority and prioritized is 0; it must be 1"),
 ])
 def test_options_that_are_refused(options, text):
