@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 # usage: run.sh find_package|pkg_config|fetch_content|debian BUILD_DIR CC [CXX]
-# Installs the build into an empty folder, moves it, and builds and runs the consumer against it, shared and static, in C
-# and where there is a compiler in C++. Or builds the library in the consumer's project; or makes Debian packages.
+# Installs the build into an empty folder, moves it, and builds and runs the consumer against it, shared and static, in
+# C and where there is a compiler in C++. Or builds the library in the consumer's project; or makes Debian packages.
 set -euo pipefail
 
 method=$1 build=$(realpath "$2") cc=$3 cxx=${4:-}
