@@ -125,10 +125,6 @@ GPUR_API gpur_status gpur_training_adopt_device(gpur_training *training, gpur_de
 GPUR_API gpur_status gpur_training_adopt(gpur_training *training, gpur_replay *replay, gpur_learner *learner,
                                          gpur_run *run);
 
-/* The handles, which belong to the training, unless it has adopted them. NULL: not wanted, and not there. */
-GPUR_API void gpur_training_get(gpur_training *training, gpur_device **device, gpur_replay **replay,
-                                gpur_learner **learner, gpur_run **run);
-
 /* Makes the folder of a new run, or goes back to the last checkpoint. A folder with files of a run is refused. */
 GPUR_API gpur_status gpur_training_begin(gpur_training *training);
 

@@ -15,12 +15,10 @@ static int has_dpg(const gpur_train_settings *s)
     return strstr(s->preset, "-dpg") != NULL;
 }
 
-static gpur_status fill(const gpur_options *o, gpur_train_settings *s)
+static gpur_status fill(gpur_train_settings *s)
 {
-    GPUR_TRY(gpur_train_check_single(o, s, "actors"));
     GPUR_TRY(gpur_apex_config_init(&s->apex, sizeof s->apex));
     GPUR_TRY(gpur_apex_preset(s->preset, &s->all, s->fields, &s->replay, &s->dqn, &s->dpg, &s->apex));
-    s->steps = gpur_train_is_small(s) ? 1000000 : 50000000;
     s->prioritized = 1;
     return GPUR_OK;
 }

@@ -8,18 +8,6 @@
 #include <math.h>
 #include <string.h>
 
-/* How long the papers train. Those on DQN(lambda) count the random steps, which `steps` does not. */
-static int64_t steps_of(const gpur_train_settings *s)
-{
-    if (gpur_train_is_small(s))
-        return 1000000;
-    if (strcmp(s->preset, "vrc-2021") == 0)
-        return 5000000 - s->fast_dqn.prepopulation;
-    if (strcmp(s->preset, "dqn-lambda-2019") == 0)
-        return (s->replay.layout == GPUR_LAYOUT_FRAMES ? 10000000 : 500000) - s->fast_dqn.prepopulation;
-    return 50000000;
-}
-
 /* The random steps that count as steps of exploration: with vrc-2021 and its small relative epsilon falls from the
  * first of them on. */
 static int64_t explored_at_random(const gpur_train_settings *s)
@@ -27,13 +15,16 @@ static int64_t explored_at_random(const gpur_train_settings *s)
     return strncmp(s->preset, "vrc-2021", 8) == 0 ? s->fast_dqn.prepopulation : 0;
 }
 
-static gpur_status fill(const gpur_options *o, gpur_train_settings *s)
+static gpur_status fill(gpur_train_settings *s)
 {
-    (void)o;
     GPUR_TRY(gpur_fast_dqn_config_init(&s->fast_dqn, sizeof s->fast_dqn));
     GPUR_TRY(gpur_fast_dqn_preset(s->preset, &s->all, s->fields, &s->replay, &s->dqn, &s->fast_dqn));
     s->exploration_steps = s->dqn.exploration.steps + explored_at_random(s);
-    s->steps = steps_of(s);
+    /* The papers on DQN(lambda) count the random steps, which `steps` does not. */
+    if (strcmp(s->preset, "vrc-2021") == 0)
+        s->steps = 5000000 - s->fast_dqn.prepopulation;
+    if (strcmp(s->preset, "dqn-lambda-2019") == 0)
+        s->steps = (s->replay.layout == GPUR_LAYOUT_FRAMES ? 10000000 : 500000) - s->fast_dqn.prepopulation;
     s->act = s->fast_dqn.act == GPUR_ACT_TARGET;
     return GPUR_OK;
 }
@@ -181,4 +172,5 @@ const gpur_train_system gpur_train_fast_dqn = {
     .open = open_all,
     .add_rates = add_rates,
     .show_beginning = show_beginning,
+    .takes_vector = 1,
 };

@@ -7,17 +7,14 @@
 #include <stdio.h>
 #include <string.h>
 
-static gpur_status fill(const gpur_options *o, gpur_train_settings *s)
+static gpur_status fill(gpur_train_settings *s)
 {
     gpur_ga3c_config *const run = &s->ga3c;
-    const int is_small = gpur_train_is_small(s);
-    GPUR_TRY(gpur_train_check_single(o, s, "agents"));
     GPUR_TRY(gpur_actor_critic_config_init(&s->actor_critic, sizeof s->actor_critic));
     GPUR_TRY(gpur_ga3c_config_init(run, sizeof *run));
     GPUR_TRY(gpur_ga3c_preset(s->preset, &s->all, &s->actor_critic, run));
-    if (run->system == GPUR_A3C || (run->system == GPUR_GA3C && is_small))
+    if (run->system == GPUR_A3C || (run->system == GPUR_GA3C && gpur_train_is_small(s)))
         run->agents = 16;
-    s->steps = is_small ? 1000000 : 50000000;
     return GPUR_OK;
 }
 

@@ -63,7 +63,7 @@ static int must_be_given(const char *name)
 static void add_option(gpur_text *text, const gpur_option *option, const gpur_train_settings *s)
 {
     gpur_text name = {0}, meaning = {0};
-    gpur_option_add_name(GPUR_STYLE_PROGRAM, option->name, &name);
+    gpur_option_add_name(GPUR_OPTIONS_OF_PROGRAM, option->name, &name);
     gpur_text_add(&name, " ");
     const int has_value = gpur_option_applies(option, s) && !must_be_given(option->name);
     if (has_value)

@@ -229,9 +229,9 @@ const char *gpur_training_option_value(const char *name)
 
 /* Errors in the words of the door. */
 
-void gpur_option_add_name(gpur_option_style style, const char *name, gpur_text *text)
+void gpur_option_add_name(int32_t style, const char *name, gpur_text *text)
 {
-    const int is_program = style == GPUR_STYLE_PROGRAM;
+    const int is_program = style == GPUR_OPTIONS_OF_PROGRAM;
     gpur_text_add(text, "%s", is_program ? "--" : "");
     for (const char *c = name; *c; c++)
         gpur_text_add(text, "%c", is_program && *c == '_' ? '-' : *c);
@@ -261,7 +261,7 @@ static void add_message(const gpur_options *o, const char *message, gpur_text *t
         }
         gpur_option_add_name(o->style, name, text);
         if (has_equals)
-            gpur_text_add(text, "%c", o->style == GPUR_STYLE_PROGRAM ? ' ' : '=');
+            gpur_text_add(text, "%c", o->style == GPUR_OPTIONS_OF_PROGRAM ? ' ' : '=');
         if (has_is) {
             gpur_text_add(text, " is ");
             gpur_option_add_value(option, o->settings, text);
@@ -324,8 +324,8 @@ static gpur_status add(gpur_options *o, const char *name, const char *value, int
 gpur_status gpur_options_add(gpur_options *o, const char *name, const char *value)
 {
     if (!find_any(name))
-        return gpur_refuse(o, "%s%s is not an option; --help lists them", o->style == GPUR_STYLE_PROGRAM ? "--" : "",
-                           name);
+        return gpur_refuse(o, "%s%s is not an option; --help lists them",
+                           o->style == GPUR_OPTIONS_OF_PROGRAM ? "--" : "", name);
     if (find_given(o, name))
         return gpur_refuse(o, "{%s} is given twice", name);
     return add(o, name, value, 0);
@@ -715,7 +715,7 @@ gpur_status gpur_options_write(const gpur_options *o, const gpur_train_settings 
     for (int32_t i = 0; (option = gpur_option_at(o->system, i)); i++) {
         if (!gpur_option_applies(option, s))
             continue;
-        gpur_option_add_name(GPUR_STYLE_PROGRAM, option->name, &lines);
+        gpur_option_add_name(GPUR_OPTIONS_OF_PROGRAM, option->name, &lines);
         gpur_text_add(&lines, " ");
         gpur_option_add_value(option, s, &lines);
         gpur_text_add(&lines, "\n");

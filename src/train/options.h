@@ -50,16 +50,13 @@ typedef struct gpur_option {
     int32_t needs_stack, estimators;
 } gpur_option;
 
-/* How a door writes options: "--num-envs 8", or num_envs=8. */
-typedef enum gpur_option_style { GPUR_STYLE_PROGRAM, GPUR_STYLE_KEYWORDS } gpur_option_style;
-
 typedef struct gpur_given {
     char *name, *value;
     int is_stored; /* 1: the file of the run that is resumed has it */
 } gpur_given;
 
 struct gpur_options {
-    gpur_option_style style;
+    int32_t style; /* GPUR_OPTIONS_OF_* */
     gpur_given given[GPUR_MAX_OPTIONS];
     int32_t count;
     int32_t system; /* GPUR_PRESET_*, once the preset is known */
@@ -113,7 +110,7 @@ const gpur_option *gpur_option_at(int32_t system, int32_t i);
 int gpur_option_applies(const gpur_option *option, const gpur_train_settings *settings);
 
 /* Adds its name as a door writes it: "--num-envs", or "num_envs". */
-void gpur_option_add_name(gpur_option_style style, const char *name, gpur_text *text);
+void gpur_option_add_name(int32_t style, const char *name, gpur_text *text);
 
 /* Whether the preset has it, maybe with other settings than these. */
 int gpur_option_is_of_preset(const gpur_option *option, const gpur_train_settings *settings);

@@ -90,7 +90,13 @@ gpur_status gpur_train_find_settings(gpur_options *o, gpur_train_settings *s)
     GPUR_TRY(gpur_dqn_config_init(&s->dqn, sizeof s->dqn));
     GPUR_TRY(gpur_dpg_config_init(&s->dpg, sizeof s->dpg));
     const gpur_train_system *const system = gpur_train_system_of(o->system);
-    GPUR_TRY(system->fill(o, s));
+    if (s->env.vector && !system->takes_vector)
+        return gpur_refuse(o,
+                           "%s steps all environments at once, and {preset is}, whose%s step one each; it must be a "
+                           "type that steps one at a time",
+                           s->env.name, system->lanes);
+    s->steps = gpur_train_is_small(s) ? 1000000 : 50000000; /* how long the papers train */
+    GPUR_TRY(system->fill(s));
     GPUR_TRY(gpur_options_put(o, s));
     return system->complete(o, s);
 }

@@ -97,13 +97,3 @@ gpur_status gpur_train_use_periods(const gpur_options *o, int64_t granule, gpur_
                            "{checkpoint is} and {target_period is}; the first must be a multiple of the second, or 0");
     return GPUR_OK;
 }
-
-gpur_status gpur_train_check_single(const gpur_options *o, const gpur_train_settings *s, const char *who)
-{
-    if (!s->env.vector)
-        return GPUR_OK;
-    return gpur_refuse(o,
-                       "%s steps all environments at once, and {preset is}, whose %s step one each; it must be a type "
-                       "that steps one at a time",
-                       s->env.name, who);
-}

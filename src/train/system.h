@@ -72,7 +72,7 @@ typedef struct gpur_train_system {
     const char *const *shown;
 
     /* Sets the configs to those of the preset. */
-    gpur_status (*fill)(const gpur_options *options, gpur_train_settings *settings);
+    gpur_status (*fill)(gpur_train_settings *settings);
 
     /* Sets what depends on options, and refuses options that do not go together. */
     gpur_status (*complete)(const gpur_options *options, gpur_train_settings *settings);
@@ -89,6 +89,7 @@ typedef struct gpur_train_system {
     /* Adds a table of the rates of the whole time. NULL: there is none. */
     void (*add_summary)(gpur_text *text, const gpur_train_span *span, const gpur_row *rates);
 
+    int32_t takes_vector;      /* 1: environments may step all at once */
     int32_t has_actors;        /* 1: they have epsilons and a file, and end before the last checkpoint; steps are those
                                   received of them */
     int32_t has_tuner;         /* 1: it has a file */
@@ -115,9 +116,6 @@ void gpur_train_use_frame_stack(gpur_train_settings *settings);
 /* Sets eval_period and checkpoint, unless they were given, to multiples of `granule`, or to 0 if there are no
  * evaluations, or no files. */
 gpur_status gpur_train_use_periods(const gpur_options *options, int64_t granule, gpur_train_settings *settings);
-
-/* Refuses environments that step all at once. `who` has one each. */
-gpur_status gpur_train_check_single(const gpur_options *options, const gpur_train_settings *settings, const char *who);
 
 /* Adds the columns learning_rate, loss, mean_q and gradient_norm, of a learner with a replay. */
 void gpur_train_add_learning(gpur_row *row, const gpur_train_span *span);

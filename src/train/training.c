@@ -160,7 +160,7 @@ static void say_nothing(void *user, int32_t kind, const char *line)
 static gpur_status configure(gpur_training *t)
 {
     const gpur_training_config *const c = &t->config;
-    t->options.style = (gpur_option_style)c->style;
+    t->options.style = c->style;
     t->options.overrides = c->overrides;
     t->config.say = c->say ? c->say : say_nothing;
     GPUR_TRY(check_folders(t));
@@ -341,25 +341,12 @@ gpur_status gpur_training_adopt(gpur_training *t, gpur_replay *replay, gpur_lear
     return GPUR_OK;
 }
 
-void gpur_training_get(gpur_training *t, gpur_device **device, gpur_replay **replay, gpur_learner **learner,
-                       gpur_run **run)
-{
-    if (device)
-        *device = t->handles.device;
-    if (replay)
-        *replay = t->handles.replay;
-    if (learner)
-        *learner = t->handles.learner;
-    if (run)
-        *run = t->handles.run;
-}
-
 /* The folder. */
 
 /* Going on is advised where it works. */
 static gpur_status refuse_folder(const gpur_training *t, const char *name)
 {
-    const char *const quote = t->options.style == GPUR_STYLE_KEYWORDS ? "'" : "";
+    const char *const quote = t->options.style == GPUR_OPTIONS_OF_KEYWORDS ? "'" : "";
     if (!gpur_train_checkpoint_exists(t->folder))
         return gpur_refuse(&t->options,
                            "%s/%s is there already, of a run without a checkpoint to go on from; delete the folder %s "
@@ -622,7 +609,7 @@ static gpur_status explain(const gpur_training *t, gpur_status status)
     gpur_text rate = {0};
     snprintf(error, sizeof error, "%s", gpur_last_error());
     const char *const at = strstr(error, advice);
-    if (status == GPUR_OK || !at || t->options.style == GPUR_STYLE_KEYWORDS)
+    if (status == GPUR_OK || !at || t->options.style == GPUR_OPTIONS_OF_KEYWORDS)
         return status;
     gpur_option_add_value(gpur_option_find("learning_rate", t->options.system), &t->settings, &rate);
     (void)gpur_refuse(&t->options, "%.*s%s to lower {learning_rate}, now %s, or to scale the environment's rewards",

@@ -1335,7 +1335,6 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {  # result, arguments
     "gpur_training_get_settings": (c_int32, [c_void_p, c_void_p]),
     "gpur_training_adopt_device": (c_int32, [c_void_p, c_void_p]),
     "gpur_training_adopt": (c_int32, [c_void_p, c_void_p, c_void_p, c_void_p]),
-    "gpur_training_get": (None, [c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
     "gpur_training_begin": (c_int32, [c_void_p]),
     "gpur_training_document": (c_char_p, [c_void_p]),
     "gpur_training_folder": (c_char_p, [c_void_p]),
