@@ -212,7 +212,8 @@ class Training:
     _program = "python -m gpureplay.train"
 
     def __init__(self, given: Mapping[str, Any], begins_again: bool = False):
-        refuse_two_folders(given)
+        with own_words(system_of(given["preset"])):
+            refuse_two_folders(given)
         self._given, self._begins_again, self._is_program = given, begins_again, is_program()
         self._closing = contextlib.ExitStack()
         self._is_done = self._has_said_so = False
