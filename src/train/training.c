@@ -257,6 +257,25 @@ static gpur_status say_what(const gpur_training *t)
     return GPUR_OK;
 }
 
+/* What replay, learner or run have refused is said of their members, of which options have the names. */
+static gpur_status refuse_members(const gpur_training *t)
+{
+    gpur_text text = {0};
+    for (const char *at = gpur_last_error(); *at;) {
+        const size_t length = strspn(at, "abcdefghijklmnopqrstuvwxyz_");
+        char name[64] = "";
+        if (length < sizeof name && strncmp(at + length, " is ", strlen(" is ")) == 0)
+            memcpy(name, at, length);
+        gpur_text_add(&text, gpur_option_find(name, t->options.system) ? "{%.*s}" : "%.*s", (int)length, at);
+        at += length;
+        gpur_text_add(&text, "%.*s", *at != '\0', at);
+        at += *at != '\0';
+    }
+    const gpur_status status = gpur_refuse(&t->options, "%s", gpur_text_of(&text));
+    gpur_text_free(&text);
+    return status;
+}
+
 static gpur_status open_on(gpur_training *t, const char *device_name)
 {
     gpur_device_config config;
@@ -268,7 +287,8 @@ static gpur_status open_on(gpur_training *t, const char *device_name)
     GPUR_TRY(gpur_device_open(device_name, &config, &t->handles.device));
     t->settings.processes = t->settings.apex.command != NULL; /* without a command actors are threads */
     GPUR_TRY(say_what(t));
-    return t->system->open(&t->settings, &t->handles);
+    const gpur_status status = t->system->open(&t->settings, &t->handles);
+    return status == GPUR_INVALID_ARGUMENT ? refuse_members(t) : status;
 }
 
 /* What "auto" is, as the objects have decided it. A run that is resumed keeps its arithmetic. */
