@@ -18,6 +18,7 @@ from . import _c_api
 from ._load import load
 from ._words import in_python
 
+_TEXT_BYTES = 1 << 16
 VARIABLE = "GPUREPLAY_LIBRARY"
 FILE = "libgpureplay.so"
 REBUILD = "pip install --force-reinstall --no-cache-dir ."  # in the folder of the sources
@@ -183,3 +184,10 @@ def check(status: int) -> None:
     """Raises the exception for a status other than OK."""
     if status != _c_api.OK:
         raise failed(status)
+
+
+def text_by(function: Callable[..., int], *arguments: Any) -> str:
+    """What the library's function, whose last arguments are memory and its bytes, writes."""
+    text = ctypes.create_string_buffer(_TEXT_BYTES)
+    check(function(*arguments, text, _TEXT_BYTES))
+    return text.value.decode("utf-8", "replace")

@@ -34,7 +34,7 @@ from ._handle import DeferredSignals, signals_after
 from ._inputs import flag
 from ._learner import DQN
 from ._library import (Advice, GpureplayError, Interrupted, InvalidArgument, Unavailable, check, failed, in_c, lib,
-                       texts_in_c, with_advice)
+                       text_by, texts_in_c, with_advice)
 from ._options import ACTOR_CRITIC, ALL, PRESETS, keyword_of, option_of, refuse_unknown, system_of, text_of
 from ._progress import Progress
 from ._python_envs import Envs, PythonEnvs
@@ -128,19 +128,17 @@ def train(env: Any = None, *, preset: str | None = None, device: str | TorchDevi
 
 
 _Train = TypeVar("_Train", bound=Callable[..., TrainResult])
-_HELP_BYTES = 1 << 16
 
 
 def _with_options_of(preset: str) -> Callable[[_Train], _Train]:
     """Adds the preset's options, as the library tells them, to the documentation of a function."""
     def documented(function: _Train) -> _Train:
-        text = ctypes.create_string_buffer(_HELP_BYTES)
-        if lib.gpur_training_help(preset.encode(), None, None, text, _HELP_BYTES) == 0:
-            _, first, others = text.value.decode().partition("  --threads")
-            options = re.sub(r"^  --([a-z-]+)", lambda found: "  " + keyword_of(found[1].replace("-", "_")),
-                             first + others.partition("  --out")[0], flags=re.M)
-            function.__doc__ = f"{function.__doc__}\n\n    Options, with the defaults of \"{preset}\":\n\n" + \
-                "".join(f"    {line}\n" for line in options.splitlines())
+        text = text_by(lib.gpur_training_help, preset.encode(), None, None)
+        _, first, others = text.partition("  --threads")
+        options = re.sub(r"^  --([a-z-]+)", lambda found: "  " + keyword_of(found[1].replace("-", "_")),
+                         first + others.partition("  --out")[0], flags=re.M)
+        function.__doc__ = f"{function.__doc__}\n\n    Options, with the defaults of \"{preset}\":\n\n" + \
+            "".join(f"    {line}\n" for line in options.splitlines())
         return function
 
     return documented
@@ -195,7 +193,6 @@ _KEYWORDS = {"agent": {"batch_size": "batch", "exploration": "exploration_steps"
              "buffer": {"n_step": "", "num_envs": "", "seed": ""}}
 _OF_APEX_BUFFER = {"min_size": "prepopulation", "capacity": ""}
 _AN_OBJECT = "(an object of Python)"  # in a run's file, in place of the environment's name
-_LINE = 1024  # bytes of a line of progress
 
 
 class Training:
@@ -219,10 +216,11 @@ class Training:
         self._is_done = self._has_said_so = False
         self._stops = 0  # how often a signal came
         self._check_nan = flag("check_nan", given["check_nan"])
-        self._progress = Progress(self._line, flag("progress", given["progress"]))
         self._reporter = Reporter(given["on_event"], lambda address: event_at(self._agent, address))
         self._rows: dict[str, list[Any]] = {}  # where there is no folder: of each kind the columns, and the rows
         self._handle, self._settings = ctypes.c_void_p(), _c_api.TrainingSettings()
+        look = functools.partial(text_by, lib.gpur_training_look, self._handle)
+        self._progress = Progress(look, flag("progress", given["progress"]))
         self._stored, self._stored_overrides = ({}, {}) if given["resume"] is None else read_options(given["resume"])
         self._overrides: Settings = {name: dict(given[name] or {}) for name in OVERRIDES}
         self.system = system_of(given["preset"] or self._stored.get("preset"))
@@ -518,11 +516,6 @@ class Training:
         numbers: Any = [None] * count if values is None else (ctypes.c_double * count).from_address(values)
         row = [number if text is None else text.decode() for number, text in zip(numbers, texts)]
         self._rows.setdefault(kind.decode(), []).append(row)
-
-    def _line(self) -> str:
-        line = ctypes.create_string_buffer(_LINE)
-        self._check(lib.gpur_training_look(self._handle, line, _LINE))
-        return line.value.decode("utf-8", "replace")
 
     # Training.
 

@@ -7,7 +7,6 @@ can be called in the same way."""
 
 from __future__ import annotations
 
-import ctypes
 import functools
 import importlib
 import os
@@ -21,7 +20,7 @@ from typing import Any
 
 from ._door import program_words
 from ._envs import game_names, is_native, name_of, open_envs
-from ._library import GpureplayError, InvalidArgument, check, for_program, in_c, lib
+from ._library import GpureplayError, InvalidArgument, for_program, in_c, lib, text_by
 from ._options import ALL, PRESETS, keyword_of
 from ._python_envs import PythonEnvs, PythonVector
 from ._run import EnvError
@@ -33,7 +32,6 @@ _OF_PROGRAM = {"out": "FOLDER", "resume": "FOLDER", "engine": "local|ray", "refi
                "help": None}  # what stands for the value of options that are this program's; None: they have none
 _IN_C = {"seeds": "; here each run is started by itself, with its --seed", "work": ""}
 _NAMES_IN_C = "a game of --list, or a plug-in: ./games.so or ./games.so:Corridor"
-_HELP_BYTES = 1 << 16
 
 
 class _Callable(types.ModuleType):
@@ -81,11 +79,7 @@ def _read(words: Sequence[str]) -> dict[str, Any]:
 
 
 def _text(function: Any, *arguments: str | None) -> str:
-    """What the library writes."""
-    text = ctypes.create_string_buffer(_HELP_BYTES)
-    encoded = [None if one is None else in_c("env", one) for one in arguments]
-    check(function(*encoded, text, _HELP_BYTES))
-    return text.value.decode("utf-8", "replace")
+    return text_by(function, *(None if one is None else in_c("env", one) for one in arguments))
 
 
 def _help(given: dict[str, Any]) -> str:
