@@ -24,6 +24,8 @@
 
 #ifdef GPUR_HAS_BLAS
 #define BLAS "OpenBLAS"
+#elif defined(GPUR_HAS_DNNL)
+#define BLAS "oneDNN"
 #else
 #define BLAS "none, matrix products on the CPU are slow; install libopenblas-openmp-dev and configure again"
 #endif

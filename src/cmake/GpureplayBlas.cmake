@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 # Finds OpenBLAS and sets GPUREPLAY_HAS_BLAS to ON or OFF. Its OpenMP build is preferred: there the thread count
-# belongs to the calling thread, in the pthread build to the whole process.
+# belongs to the calling thread, in the pthread build to the whole process. Without OpenBLAS, oneDNN computes matrix
+# products, if it is there.
 set(GPUREPLAY_HAS_BLAS OFF)
 # ThreadSanitizer does not see the memory accesses of a library that was built without it. It sees those of this
 # library's own matrix product.
@@ -17,7 +18,7 @@ elseif(NOT GPUREPLAY_BLAS STREQUAL "OFF")
     elseif(GPUREPLAY_BLAS STREQUAL "ON")
         message(FATAL_ERROR "GPUREPLAY_BLAS=ON, but OpenBLAS was not found. Debian: apt install libopenblas-openmp-dev")
     else()
-        message(STATUS "OpenBLAS was not found: matrix products on the CPU will be slow. "
+        message(STATUS "OpenBLAS was not found: matrix products on the CPU go by oneDNN, or slowly without it. "
                        "Debian: apt install libopenblas-openmp-dev")
     endif()
 endif()

@@ -63,8 +63,11 @@ gpur_status gpur_cpu_run_kernel(gpur_stream *stream, int kernel, gpur_grid grid,
  * microseconds: the caller waits for a helper that loses its core in the middle of one. */
 void gpur_cpu_run_pieces(gpur_device *device, int64_t pieces, int where, gpur_cpu_entry run, const void *args);
 
-/* The GEMM itself: gemm_openblas.c, or gemm_plain.c if there is no BLAS. */
+/* The GEMM itself: gemm_tiles.c over gemm_openblas.c or gemm_dnnl.c, or gemm_plain.c if there is neither library. */
 void gpur_cpu_blas_name(char *name, size_t size);
 const char *gpur_cpu_blas_warning(void); /* NULL: no warning */
-void gpur_cpu_sgemm(gpur_device *device, const gpur_gemm_shape *shape, int64_t rows, const float *a, const float *b,
-                    float *c);
+gpur_status gpur_cpu_sgemm(gpur_device *device, const gpur_gemm_shape *shape, int64_t rows, const float *a,
+                           const float *b, float *c);
+/* A library's own GEMM on the calling thread: a part of C, `rows` by `columns`. Returns 0, or the library's status. */
+int gpur_cpu_multiply(const gpur_gemm_shape *shape, int64_t rows, int64_t columns, const float *a, const float *b,
+                      float *c);

@@ -62,8 +62,7 @@ int64_t gpur_cpu_gemm_workspace_bytes(const gpur_gemm *gemm)
 static gpur_status run_gemm(gpur_stream *stream, void *payload)
 {
     const gemm_op *const op = (const gemm_op *)payload;
-    gpur_cpu_sgemm(stream->device, &op->shape, op->rows, op->a, op->b, op->c);
-    return GPUR_OK;
+    return gpur_cpu_sgemm(stream->device, &op->shape, op->rows, op->a, op->b, op->c);
 }
 
 static gpur_status widen(gpur_stream *stream, const void *from, float *to, int64_t count)

@@ -1,21 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The CPU's GEMM by OpenBLAS. OpenBLAS runs on the thread that calls it; a large enough GEMM is cut into tiles of C,
- * which the caller and its helpers compute. The host program's thread counts are restored. In OpenBLAS's OpenMP build
- * the thread count belongs to the calling thread. In its pthread build it belongs to the process: it is 1 while any
- * GEMM of this library runs.
+ * The CPU's GEMM by OpenBLAS, which runs on the thread that calls it. The host program's thread counts are restored. In
+ * OpenBLAS's OpenMP build the thread count belongs to the calling thread. In its pthread build it belongs to the
+ * process: it is 1 while any GEMM of this library runs.
  */
 #include "device/cpu/cpu.h"
-#include "device/cpu/openmp.h"
 
 #include <cblas.h>
 #include <stdio.h>
 #include <string.h>
-
-/* A tile with less work than TILE_OPERATIONS, about 20 us, is not worth a helper. There are several tiles per thread,
- * so that a helper that starts late still finds some. A tile narrower than MIN_SIDE spends more time packing than
- * multiplying. */
-enum { TILE_OPERATIONS = 2000000, TILES_A_THREAD = 2, MIN_SIDE = 32, SIDE_MULTIPLE = 16 };
 
 static int is_parallel_by(int update_rule)
 {
@@ -61,85 +54,15 @@ static void end_single_threaded(void)
     pthread_mutex_unlock(&process_mutex);
 }
 
-/* One GEMM, cut into `down` times `across` tiles. */
-typedef struct gemm_job {
-    const gpur_gemm_shape *shape;
-    int64_t rows, down, across;
-    const float *a, *b;
-    float *c;
-} gemm_job;
-
-typedef struct side {
-    int64_t first, count;
-} side;
-
-/* Tile boundaries coincide with those of OpenBLAS's inner tiles. */
-static side side_of(int64_t length, int64_t piece, int64_t pieces)
+int gpur_cpu_multiply(const gpur_gemm_shape *s, int64_t rows, int64_t columns, const float *a, const float *b, float *c)
 {
-    const int64_t steps = (length + SIDE_MULTIPLE - 1) / SIDE_MULTIPLE;
-    const int64_t first = steps * piece / pieces * SIDE_MULTIPLE, last = steps * (piece + 1) / pieces * SIDE_MULTIPLE;
-    return (side){first, (last < length ? last : length) - first};
-}
-
-static void multiply_tile(const gemm_job *p, side rows, side columns)
-{
-    const gpur_gemm_shape *const s = p->shape;
-    const float *const a = p->a + (s->transpose_a ? rows.first : rows.first * s->lda);
-    const float *const b = p->b + (s->transpose_b ? columns.first * s->ldb : columns.first);
-    cblas_sgemm(CblasRowMajor, s->transpose_a ? CblasTrans : CblasNoTrans, s->transpose_b ? CblasTrans : CblasNoTrans,
-                (blasint)rows.count, (blasint)columns.count, (blasint)s->k, 1.0f, a, (blasint)s->lda, b,
-                (blasint)s->ldb, s->accumulate ? 1.0f : 0.0f, p->c + rows.first * s->ldc + columns.first,
-                (blasint)s->ldc);
-}
-
-static void run_tile(int64_t tile, int64_t tiles, const void *args)
-{
-    const gemm_job *const p = (const gemm_job *)args;
     const int of_process = is_parallel_by(OPENBLAS_THREAD);
-    (void)tiles;
-    const int before = gpur_omp_set_one_thread();
     if (of_process)
         begin_single_threaded();
-    multiply_tile(p, side_of(p->rows, tile / p->across, p->down), side_of(p->shape->n, tile % p->across, p->across));
+    cblas_sgemm(CblasRowMajor, s->transpose_a ? CblasTrans : CblasNoTrans, s->transpose_b ? CblasTrans : CblasNoTrans,
+                (blasint)rows, (blasint)columns, (blasint)s->k, 1.0f, a, (blasint)s->lda, b, (blasint)s->ldb,
+                s->accumulate ? 1.0f : 0.0f, c, (blasint)s->ldc);
     if (of_process)
         end_single_threaded();
-    gpur_omp_restore_threads(before);
-}
-
-static double operations_of(const gemm_job *p)
-{
-    return 2.0 * (double)p->rows * (double)p->shape->n * (double)p->shape->k;
-}
-
-/* With fewer operations per byte, a far core takes longer to fetch a byte than to use it. */
-static int where_of(const gemm_job *p)
-{
-    enum { OPERATIONS_A_BYTE = 64 };
-    const double m = (double)p->rows, n = (double)p->shape->n, k = (double)p->shape->k;
-    const double bytes = (m * k + k * n + m * n) * (double)sizeof(float);
-    return operations_of(p) < OPERATIONS_A_BYTE * bytes ? GPUR_IN_CACHE : GPUR_IN_MEMORY;
-}
-
-/* Chooses the tiles by halving their longer side again and again. Their number depends only on the GEMM and the
- * device's threads, and so do the bits of the result. */
-static void choose_tiles(gemm_job *p, int32_t threads)
-{
-    const double paid_for = operations_of(p) / TILE_OPERATIONS;
-    const double limit = (double)threads * TILES_A_THREAD;
-    p->down = p->across = 1;
-    while (threads > 1 && 2.0 * (double)(p->down * p->across) <= (paid_for < limit ? paid_for : limit)) {
-        const int64_t height = p->rows / p->down, width = p->shape->n / p->across;
-        int64_t *const longer = height > width ? &p->down : &p->across;
-        if ((height > width ? height : width) < 2 * MIN_SIDE)
-            return;
-        *longer *= 2;
-    }
-}
-
-void gpur_cpu_sgemm(gpur_device *device, const gpur_gemm_shape *s, int64_t rows, const float *a, const float *b,
-                    float *c)
-{
-    gemm_job p = {.shape = s, .rows = rows, .a = a, .b = b, .c = c};
-    choose_tiles(&p, device->threads);
-    gpur_cpu_run_pieces(device, p.down * p.across, where_of(&p), run_tile, &p);
+    return 0;
 }

@@ -87,11 +87,12 @@ static void run_piece(int64_t piece, int64_t pieces, const void *args)
         }
 }
 
-void gpur_cpu_sgemm(gpur_device *device, const gpur_gemm_shape *s, int64_t rows, const float *a, const float *b,
-                    float *c)
+gpur_status gpur_cpu_sgemm(gpur_device *device, const gpur_gemm_shape *s, int64_t rows, const float *a, const float *b,
+                           float *c)
 {
     const plain_product p = {.shape = s, .rows = rows, .a = a, .b = b, .c = c};
     const int64_t worth = (int64_t)(2.0 * (double)rows * (double)s->n * (double)s->k / MIN_OPERATIONS);
     const int64_t pieces = gpur_min(device->threads, gpur_min(rows / MIN_ROWS, worth));
     gpur_cpu_run_pieces(device, pieces > 1 ? pieces : 1, GPUR_IN_MEMORY, run_piece, &p);
+    return GPUR_OK;
 }
