@@ -113,6 +113,18 @@ def test_what_is_missing_comes_with_the_command(monkeypatch, capsys, built, driv
     assert ("GB free; it cannot train: cuBLAS was not found" in out) != trains
 
 
+def test_the_cpu_device_runs_the_best_kernels_that_the_processor_has():
+    wanted = ["baseline"]
+    if "x86-64-v4" in _show._build()["cpu kernels"]:
+        flags = set(Path("/proc/cpuinfo").read_text(encoding="utf-8").partition("\nflags")[2].splitlines()[0].split())
+        if flags >= {"avx2", "fma", "bmi1", "bmi2", "popcnt", "f16c", "movbe", "abm"}:
+            wanted.append("x86-64-v3")
+            if flags >= {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"}:
+                wanted.append("x86-64-v4")
+    with gpureplay.Device("cpu") as device:
+        assert f"kernels {wanted[-1]}," in device.info.description
+
+
 def test_what_was_not_built_in_comes_with_the_command():
     for key, wanted in (
             ("blas", "OpenBLAS, for quick matrix products on the CPU: `sudo apt install libopenblas-openmp-dev`"),

@@ -99,26 +99,32 @@ const gpur_backend gpur_backend_cpu = {GPUR_BACKEND_LIST(ENTRY)
 #if defined(__x86_64__)
 #include <cpuid.h>
 
-/* The three features of level 3 that __builtin_cpu_supports does not know in every compiler. */
-static int has_f16c_movbe_lzcnt(void)
+/* Which registers the system saves for a process. Only where cpuid says that it can be asked. */
+static unsigned saved_registers(void)
 {
-    unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
-    const unsigned f16c = 1u << 29, movbe = 1u << 22, lzcnt = 1u << 5;
-    if (!__get_cpuid(1, &eax, &ebx, &ecx, &edx) || (ecx & f16c) == 0 || (ecx & movbe) == 0)
-        return 0;
-    return __get_cpuid(0x80000001u, &eax, &ebx, &ecx, &edx) && (ecx & lzcnt) != 0;
+    unsigned low, high;
+    __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+    return low;
 }
 
+/* Asks the processor itself, as __builtin_cpu_supports knows nothing in some compilers. */
 int gpur_cpu_level(void)
 {
-    __builtin_cpu_init();
-    if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma") || !__builtin_cpu_supports("bmi") ||
-        !__builtin_cpu_supports("bmi2") || !__builtin_cpu_supports("popcnt") || !has_f16c_movbe_lzcnt())
+    const unsigned v3_of_1 = bit_FMA | bit_MOVBE | bit_POPCNT | bit_OSXSAVE | bit_AVX | bit_F16C;
+    const unsigned v3_of_7 = bit_BMI | bit_AVX2 | bit_BMI2;
+    const unsigned v4_of_7 = bit_AVX512F | bit_AVX512DQ | bit_AVX512CD | bit_AVX512BW | bit_AVX512VL;
+    const unsigned v3_registers = 0x06, v4_registers = 0xe6; /* of 128 and 256 bits; and of 512, and masks */
+    unsigned eax, ebx, ecx, edx, of_7;
+    if (!__get_cpuid(1, &eax, &ebx, &ecx, &edx) || (ecx & v3_of_1) != v3_of_1)
         return 1;
-    const int has_v4 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-                       __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
-                       __builtin_cpu_supports("avx512vl");
-    return has_v4 ? 4 : 3;
+    if (!__get_cpuid_count(7, 0, &eax, &of_7, &ecx, &edx) || (of_7 & v3_of_7) != v3_of_7)
+        return 1;
+    if (!__get_cpuid(0x80000001u, &eax, &ebx, &ecx, &edx) || (ecx & bit_LZCNT) == 0)
+        return 1;
+    const unsigned saved = saved_registers();
+    if ((saved & v3_registers) != v3_registers)
+        return 1;
+    return (of_7 & v4_of_7) == v4_of_7 && (saved & v4_registers) == v4_registers ? 4 : 3;
 }
 #else
 int gpur_cpu_level(void)
