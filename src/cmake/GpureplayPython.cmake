@@ -9,16 +9,21 @@ if(NOT GPUREPLAY_PYTHON AND NOT GPUREPLAY_TESTS)
     return()
 endif()
 
-# Builds _fast for the interpreter that runs the tests, if one is named. That interpreter cannot load a module that is
-# built with a sanitizer.
+# Builds _fast for the interpreter that runs the tests, if one is named, and by the stable ABI for all later ones; the
+# stable ABI has what the module needs from Python 3.10 on. The interpreter cannot load a module that is built with a
+# sanitizer. In one without the lock that threads share, the package does without the module.
 if(Python3_EXECUTABLE AND NOT Python_EXECUTABLE)
     set(Python_EXECUTABLE ${Python3_EXECUTABLE})
 endif()
 if(NOT GPUREPLAY_SANITIZE)
     find_package(Python 3.9 QUIET COMPONENTS Interpreter Development.Module NumPy)
 endif()
-if(Python_Development.Module_FOUND AND Python_NumPy_FOUND)
+if(Python_Development.Module_FOUND AND Python_NumPy_FOUND AND NOT Python_SOABI MATCHES "^cpython-[0-9]+t")
     python_add_library(gpureplay_fast MODULE WITH_SOABI ${PROJECT_SOURCE_DIR}/src/python/fast.c)
+    if(NOT Python_VERSION VERSION_LESS 3.10)
+        target_compile_definitions(gpureplay_fast PRIVATE Py_LIMITED_API=0x030A0000)
+        set_target_properties(gpureplay_fast PROPERTIES SUFFIX .abi3.so)
+    endif()
     target_include_directories(gpureplay_fast PRIVATE ${PROJECT_SOURCE_DIR}/include)
     target_link_libraries(gpureplay_fast PRIVATE gpureplay_options Python::NumPy)
     set_target_properties(gpureplay_fast PROPERTIES OUTPUT_NAME _fast C_VISIBILITY_PRESET hidden

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* gpureplay._fast: what costs most of `add`, `extend` and `sample`, in C. The package works without it, with the same
  * results. Whatever is unusual (other types, missing fields, errors) is left to the package's Python code, so that
- * every message comes from one place. */
+ * every message comes from one place.
+ *
+ * The build defines Py_LIMITED_API from Python 3.10 on: one file then serves all later versions. */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 #define NPY_NO_DEPRECATED_API NPY_1_7_API_VERSION
@@ -31,6 +33,7 @@ static struct {
     void (*release)(gpur_batch *);
 } library;
 
+static PyTypeObject *appender_type; /* the class Appender */
 static PyObject *forked; /* of _handle.py: a list that is not empty in a child process that must destroy nothing */
 
 /* Names of attributes and of keyword arguments. */
@@ -90,9 +93,9 @@ static int read_column(column *self, PyObject *field)
     self->name = NEW_REFERENCE(name);
     PyUnicode_InternInPlace(&self->name);
     self->type = type_of((PyArray_Descr *)(void *)dtype);
-    self->dims = (int)PyTuple_GET_SIZE(shape), self->size = 1;
+    self->dims = (int)PyTuple_Size(shape), self->size = 1;
     for (int axis = 0; axis < self->dims; axis++) {
-        self->shape[axis] = PyLong_AsSsize_t(PyTuple_GET_ITEM(shape, axis));
+        self->shape[axis] = PyLong_AsSsize_t(PyTuple_GetItem(shape, axis));
         self->size *= self->shape[axis];
     }
     self->row_bytes = self->size * self->type.bytes;
@@ -223,13 +226,13 @@ static const void *read_number(number_type to, PyObject *value, scratch *space)
     if (!given)
         return NULL;
     if (PyFloat_CheckExact(value) || Py_TYPE(value) == &PyDoubleArrType_Type) {
-        from.kind = 'f', given->real = PyFloat_AS_DOUBLE(value);
+        from.kind = 'f', given->real = PyFloat_AsDouble(value);
     } else if (PyBool_Check(value)) {
         from = (number_type){'b', 1}, given->flag = value == Py_True;
     } else if (PyLong_CheckExact(value)) {
         given->integer = PyLong_AsLongLongAndOverflow(value, &overflow);
     } else if (Py_TYPE(value) == &PyInt64ArrType_Type) { /* what a Discrete space samples */
-        given->integer = PyArrayScalar_VAL(value, Int64);
+        given->integer = ((PyInt64ScalarObject *)(void *)value)->obval;
     } else if (PyArray_IsScalar(value, Number) || PyArray_IsScalar(value, Bool)) {
         PyArray_Descr *const dtype = PyArray_DescrFromScalar(value);
         from = type_of(dtype);
@@ -296,8 +299,8 @@ static void *address_of(PyObject *object)
 /* Removes the entry. It is not there in the child of a fork, which clears the list. */
 static void leave_calls(running_call *self)
 {
-    for (Py_ssize_t at = self->calls ? PyList_GET_SIZE(self->calls) : 0; at-- > 0;)
-        if (PyList_GET_ITEM(self->calls, at) == self->thread_id) {
+    for (Py_ssize_t at = self->calls ? PyList_Size(self->calls) : 0; at-- > 0;)
+        if (PyList_GetItem(self->calls, at) == self->thread_id) {
             PyList_SetSlice(self->calls, at, at + 1, NULL);
             break;
         }
@@ -373,13 +376,13 @@ typedef struct rows {
 /* Sorts the arguments by column. What was left out is NULL. 0: a name is missing or unknown. */
 static int sort_values(const appender *self, PyObject *const *given, PyObject *keywords, PyObject **values)
 {
-    const Py_ssize_t count = PyTuple_GET_SIZE(keywords);
+    const Py_ssize_t count = PyTuple_Size(keywords);
     Py_ssize_t found = 0, next = 0;
     for (int at = 0; at < self->column_count; at++) {
         values[at] = NULL;
         for (Py_ssize_t tried = 0; tried < 2 * count && !values[at]; tried++, next++) {
             next = next < count ? next : 0; /* they mostly come in order, and mostly interned */
-            PyObject *const name = PyTuple_GET_ITEM(keywords, next), *const wanted = self->columns[at].name;
+            PyObject *const name = PyTuple_GetItem(keywords, next), *const wanted = self->columns[at].name;
             if (name == wanted || (tried >= count && PyUnicode_Compare(name, wanted) == 0))
                 values[at] = given[next];
         }
@@ -388,7 +391,7 @@ static int sort_values(const appender *self, PyObject *const *given, PyObject *k
         found += values[at] != NULL;
     }
     for (Py_ssize_t at = 0; found < count && self->count > 0 && at < count; at++) {
-        PyObject *const name = PyTuple_GET_ITEM(keywords, at);
+        PyObject *const name = PyTuple_GetItem(keywords, at);
         found += name == names.info || name == names.final_obs; /* needed only at episodes' ends */
     }
     return found == count;
@@ -517,8 +520,7 @@ static int continues(const tracking *self, int64_t count, number_type type, cons
     if (memcmp(obs, self->last_obs, (size_t)(count * bytes)) == 0)
         return 1;
     for (int64_t env = 0; env < count; env++)
-        if (self->states[env] == ENV_OPEN &&
-            !is_same_obs(type, obs + env * bytes, self->last_obs + env * bytes, bytes))
+        if (self->states[env] == ENV_OPEN && !is_same_obs(type, obs + env * bytes, self->last_obs + env * bytes, bytes))
             return 0;
     return 1;
 }
@@ -586,7 +588,7 @@ static int append_or_step(const appender *self, PyObject *writer, rows *given)
 /* Whether it was done. The wait for the lock may end with an exception of a signal handler. */
 static int add_in_lock(appender *self, PyObject *writer, PyObject *const *given, PyObject *keywords, rows *read)
 {
-    PyObject *const acquired = PyObject_CallMethodNoArgs(self->lock, names.acquire);
+    PyObject *const acquired = PyObject_CallMethodObjArgs(self->lock, names.acquire, NULL);
     if (!acquired)
         return 0;
     self->shared->lock_depth++;
@@ -595,7 +597,7 @@ static int add_in_lock(appender *self, PyObject *writer, PyObject *const *given,
     if (done && read->ended)
         memcpy(self->ended, read->ended, (size_t)self->count);
     self->shared->lock_depth--;
-    PyObject *const released = PyObject_CallMethodNoArgs(self->lock, names.release);
+    PyObject *const released = PyObject_CallMethodObjArgs(self->lock, names.release, NULL);
     Py_DECREF(acquired);
     Py_XDECREF(released);
     return done;
@@ -640,8 +642,8 @@ static int read_tracker(tracking *self, PyObject *given, const column *columns)
     self->states = (unsigned char *)(uintptr_t)states, self->pending = (int64_t *)(uintptr_t)pending;
     self->last_obs = (char *)(uintptr_t)last_obs, self->obs_bytes = columns[field[OBS]].row_bytes,
     self->n_step = n_step;
-    for (; self->extra_count < PyList_GET_SIZE(extras) && self->extra_count < GPUR_MAX_FIELDS; self->extra_count++)
-        self->extras[self->extra_count] = (int)PyLong_AsLong(PyList_GET_ITEM(extras, self->extra_count));
+    for (; self->extra_count < PyList_Size(extras) && self->extra_count < GPUR_MAX_FIELDS; self->extra_count++)
+        self->extras[self->extra_count] = (int)PyLong_AsLong(PyList_GetItem(extras, self->extra_count));
     return PyErr_Occurred() ? -1 : 0;
 }
 
@@ -669,15 +671,15 @@ static PyObject *appender_new(PyTypeObject *type, PyObject *arguments, PyObject 
     PyObject *writer, *owner, *lock, *fields, *tracker;
     unsigned long long shared, ended;
     long long count;
-    appender *self = keywords ? NULL : (appender *)(void *)type->tp_alloc(type, 0);
+    appender *self = keywords ? NULL : (appender *)(void *)PyType_GenericAlloc(type, 0);
     if (!self)
         return keywords ? PyErr_Format(PyExc_TypeError, "Appender takes no keywords") : NULL;
     self->arguments = NEW_REFERENCE(arguments);
     if (!PyArg_ParseTuple(arguments, "OOOKO!Li(ii)KO;" APPENDER, &writer, &owner, &lock, &shared, &PyList_Type, &fields,
                           &count, &self->optional, &self->ends[0], &self->ends[1], &ended, &tracker))
         Py_CLEAR(self);
-    for (Py_ssize_t at = 0; self && at < PyList_GET_SIZE(fields) && at < GPUR_MAX_FIELDS; at++)
-        if (read_column(&self->columns[self->column_count++], PyList_GET_ITEM(fields, at)))
+    for (Py_ssize_t at = 0; self && at < PyList_Size(fields) && at < GPUR_MAX_FIELDS; at++)
+        if (read_column(&self->columns[self->column_count++], PyList_GetItem(fields, at)))
             Py_CLEAR(self);
         else
             self->row_bytes += self->columns[at].row_bytes;
@@ -692,6 +694,18 @@ static PyObject *appender_new(PyTypeObject *type, PyObject *arguments, PyObject 
     return (PyObject *)self;
 }
 
+/* Frees an object of a class that the module, or Python code on top of it, has made. */
+static void free_object(PyObject *object)
+{
+    union slot {
+        void *value;
+        freefunc call;
+    } const free_slot = {PyType_GetSlot(Py_TYPE(object), Py_tp_free)};
+    PyTypeObject *const type = Py_TYPE(object);
+    free_slot.call(object);
+    Py_DECREF(type); /* an object of such a class holds a reference to it */
+}
+
 static void appender_dealloc(PyObject *object)
 {
     appender *const self = (appender *)(void *)object;
@@ -699,30 +713,39 @@ static void appender_dealloc(PyObject *object)
         Py_XDECREF(self->columns[at].name);
     Py_XDECREF(self->arguments);
     PyMem_Free(self->space.memory);
-    Py_TYPE(object)->tp_free(object);
+    free_object(object);
 }
 
 #define FASTCALL(function) ((PyCFunction)(void (*)(void))(function))
+#define SLOT(function) ((void *)(uintptr_t)(function))
 
 static PyMethodDef appender_methods[] = {{"add", FASTCALL(appender_add), METH_FASTCALL | METH_KEYWORDS, NULL},
                                          {NULL, NULL, 0, NULL}};
 
-static PyTypeObject appender_type = {PyVarObject_HEAD_INIT(NULL, 0).tp_name = "gpureplay._fast.Appender",
-                                     .tp_basicsize = sizeof(appender),
-                                     .tp_flags = Py_TPFLAGS_DEFAULT,
-                                     .tp_new = appender_new,
-                                     .tp_dealloc = appender_dealloc,
-                                     .tp_methods = appender_methods,
-                                     .tp_doc = APPENDER};
+static PyType_Slot appender_slots[] = {{Py_tp_new, SLOT(appender_new)},
+                                       {Py_tp_dealloc, SLOT(appender_dealloc)},
+                                       {Py_tp_methods, appender_methods},
+                                       {Py_tp_doc, (void *)(uintptr_t)APPENDER},
+                                       {0, NULL}};
+static PyType_Spec appender_spec = {"gpureplay._fast.Appender", sizeof(appender), 0, Py_TPFLAGS_DEFAULT,
+                                    appender_slots};
 
 /* Methods of the package's classes. Each tries what is above, and else calls the method in Python. */
 
 static PyObject *call_python(PyObject *self, PyObject *name, PyObject *const *given, Py_ssize_t count,
                              PyObject *keywords)
 {
-    PyObject *const method = PyObject_GetAttr(self, name);
-    PyObject *const result = method ? PyObject_Vectorcall(method, given, (size_t)count, keywords) : NULL;
-    Py_XDECREF(method);
+    PyObject *const method = PyObject_GetAttr(self, name), *const by_name = PyDict_New(),
+                    *const positional = PyTuple_New(count);
+    PyObject *result = NULL;
+    int failed = !method || !by_name || !positional;
+    for (Py_ssize_t at = 0; !failed && at < count; at++)
+        failed = PyTuple_SetItem(positional, at, NEW_REFERENCE(given[at]));
+    for (Py_ssize_t at = 0; !failed && keywords && at < PyTuple_Size(keywords); at++)
+        failed = PyDict_SetItem(by_name, PyTuple_GetItem(keywords, at), given[count + at]);
+    if (!failed)
+        result = PyObject_Call(method, positional, by_name);
+    Py_XDECREF(method), Py_XDECREF(by_name), Py_XDECREF(positional);
     return result;
 }
 
@@ -730,7 +753,7 @@ static PyObject *add_by(PyObject *self, PyObject *attribute, PyObject *python, P
                         PyObject *keywords)
 {
     PyObject *added = NULL, *const by = count == 0 && keywords ? PyObject_GetAttr(self, attribute) : NULL;
-    if (by && Py_TYPE(by) == &appender_type)
+    if (by && Py_TYPE(by) == appender_type)
         added = add((appender *)(void *)by, given, keywords);
     else
         PyErr_Clear(); /* the object is half made */
@@ -752,20 +775,17 @@ static PyObject *method_extend(PyObject *self, PyObject *const *given, Py_ssize_
  * signal handler could raise an exception. */
 
 typedef struct reference {
-    PyObject_HEAD
-    gpur_batch *batch; /* NULL: the library has not written it yet */
+    PyObject_HEAD gpur_batch *batch; /* NULL: the library has not written it yet */
     PyObject *streams;
 } reference;
 
 static void reference_dealloc(PyObject *object)
 {
     reference *const self = (reference *)(void *)object;
-    gpur_batch *const batch = PyList_GET_SIZE(forked) == 0 ? self->batch : NULL;
-    Py_BEGIN_ALLOW_THREADS
-    library.release(batch);
-    Py_END_ALLOW_THREADS
-    Py_XDECREF(self->streams);
-    Py_TYPE(object)->tp_free(object);
+    gpur_batch *const batch = PyList_Size(forked) == 0 ? self->batch : NULL;
+    Py_BEGIN_ALLOW_THREADS library.release(batch);
+    Py_END_ALLOW_THREADS Py_XDECREF(self->streams);
+    free_object(object);
 }
 
 static PyObject *reference_handle(PyObject *object, void *Py_UNUSED(closure))
@@ -785,14 +805,12 @@ static PyMemberDef reference_members[] = {
     {"streams", T_OBJECT, offsetof(reference, streams), 0, "stream objects that it keeps, or None"},
     {NULL, 0, 0, 0, NULL}};
 
-static PyTypeObject reference_type = {PyVarObject_HEAD_INIT(NULL, 0).tp_name = "gpureplay._fast.Reference",
-                                      .tp_basicsize = sizeof(reference),
-                                      .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
-                                      .tp_new = PyType_GenericNew,
-                                      .tp_dealloc = reference_dealloc,
-                                      .tp_getset = reference_attributes,
-                                      .tp_members = reference_members,
-                                      .tp_doc = "Reference()"};
+static PyType_Slot reference_slots[] = {
+    {Py_tp_new, SLOT(PyType_GenericNew)},           {Py_tp_dealloc, SLOT(reference_dealloc)},
+    {Py_tp_getset, reference_attributes},           {Py_tp_members, reference_members},
+    {Py_tp_doc, (void *)(uintptr_t) "Reference()"}, {0, NULL}};
+static PyType_Spec reference_spec = {"gpureplay._fast.Reference", sizeof(reference), 0,
+                                     Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, reference_slots};
 
 /* Samples a new batch, or into `out` if that is not NULL. NULL: left to Python. `sampling` is (Batch, name of the first
  * array, name of the last, function that makes the Batch, Reference). */
@@ -803,21 +821,20 @@ static PyObject *sample_batch(PyObject *self, int64_t count, PyObject *out, PyOb
     PyObject *const counted = out ? PyObject_GetAttr(out, names.count) : NULL;
     gpur_batch *batch = counted && PyLong_AsLongLong(counted) == count ? address_of(out) : NULL;
     Py_XDECREF(counted);
-    PyObject *const made = out ? NULL : PyObject_CallNoArgs(PyTuple_GET_ITEM(sampling, 4));
+    PyObject *const made = out ? NULL : PyObject_CallNoArgs(PyTuple_GetItem(sampling, 4));
     if (!(out ? (void *)batch : made) || !begin_call(&call, self, &replay)) {
         Py_XDECREF(made);
         return NULL;
     }
     gpur_batch **const to = made ? &((reference *)(void *)made)->batch : NULL;
-    const gpur_status status =
-        out ? library.sample_into(replay, NULL, batch) : library.sample(replay, count, NULL, to);
+    const gpur_status status = out ? library.sample_into(replay, NULL, batch) : library.sample(replay, count, NULL, to);
     if (made && status == GPUR_OK) {
-        library.get_array(*to, PyBytes_AS_STRING(PyTuple_GET_ITEM(sampling, 1)), &first, NULL);
-        library.get_array(*to, PyBytes_AS_STRING(PyTuple_GET_ITEM(sampling, 2)), &last, NULL);
+        library.get_array(*to, PyBytes_AsString(PyTuple_GetItem(sampling, 1)), &first, NULL);
+        library.get_array(*to, PyBytes_AsString(PyTuple_GetItem(sampling, 2)), &last, NULL);
     }
     end_call(&call);
     if (made && status == GPUR_OK)
-        return PyObject_CallFunction(PyTuple_GET_ITEM(sampling, 3), "NNNL", made, PyLong_FromVoidPtr(first),
+        return PyObject_CallFunction(PyTuple_GetItem(sampling, 3), "NNNL", made, PyLong_FromVoidPtr(first),
                                      PyLong_FromVoidPtr(last), (long long)count);
     Py_XDECREF(made);
     return status == GPUR_OK ? NEW_REFERENCE(out) : NULL;
@@ -826,12 +843,12 @@ static PyObject *sample_batch(PyObject *self, int64_t count, PyObject *out, PyOb
 /* sample(batch_size) and sample(batch_size, out=batch). */
 static PyObject *method_sample(PyObject *self, PyObject *const *given, Py_ssize_t count, PyObject *keywords)
 {
-    const int has_out = keywords && PyTuple_GET_SIZE(keywords) == 1 && PyTuple_GET_ITEM(keywords, 0) == names.out;
+    const int has_out = keywords && PyTuple_Size(keywords) == 1 && PyTuple_GetItem(keywords, 0) == names.out;
     const int is_usual = count == 1 && PyLong_CheckExact(given[0]) && (has_out || !keywords);
     const long long size = is_usual ? PyLong_AsLongLong(given[0]) : 0;
     PyObject *const sampling = size > 0 ? PyObject_GetAttr(self, names.sampling) : NULL;
     PyObject *result = NULL, *const kind = sampling && has_out ? (PyObject *)(void *)Py_TYPE(given[1]) : NULL;
-    if (sampling && (!kind || kind == PyTuple_GET_ITEM(sampling, 0)))
+    if (sampling && (!kind || kind == PyTuple_GetItem(sampling, 0)))
         result = sample_batch(self, size, has_out ? given[1] : NULL, sampling);
     else
         PyErr_Clear(); /* the number is too large, or the object is half made */
@@ -881,13 +898,13 @@ static PyObject *update_priorities(PyObject *Py_UNUSED(module), PyObject *const 
 
 static PyObject *make_array(PyObject *owner, char *address, npy_intp count, PyObject *layout)
 {
-    PyObject *const shape = PyTuple_GET_ITEM(layout, 2);
-    char *const first = address + PyLong_AsSsize_t(PyTuple_GET_ITEM(layout, 1));
+    PyObject *const shape = PyTuple_GetItem(layout, 2);
+    char *const first = address + PyLong_AsSsize_t(PyTuple_GetItem(layout, 1));
     npy_intp dims[1 + GPUR_MAX_DIMS] = {count};
-    for (Py_ssize_t axis = 0; axis < PyTuple_GET_SIZE(shape); axis++)
-        dims[1 + axis] = PyLong_AsSsize_t(PyTuple_GET_ITEM(shape, axis));
-    PyArray_Descr *const descr = (PyArray_Descr *)(void *)NEW_REFERENCE(PyTuple_GET_ITEM(layout, 3));
-    PyObject *array = PyArray_NewFromDescr(&PyArray_Type, descr, 1 + (int)PyTuple_GET_SIZE(shape), dims, NULL, first,
+    for (Py_ssize_t axis = 0; axis < PyTuple_Size(shape); axis++)
+        dims[1 + axis] = PyLong_AsSsize_t(PyTuple_GetItem(shape, axis));
+    PyArray_Descr *const descr = (PyArray_Descr *)(void *)NEW_REFERENCE(PyTuple_GetItem(layout, 3));
+    PyObject *array = PyArray_NewFromDescr(&PyArray_Type, descr, 1 + (int)PyTuple_Size(shape), dims, NULL, first,
                                            NPY_ARRAY_CARRAY, NULL);
     if (!array || PyArray_SetBaseObject((PyArrayObject *)(void *)array, NEW_REFERENCE(owner)))
         Py_CLEAR(array);
@@ -904,10 +921,10 @@ static PyObject *put_arrays(PyObject *Py_UNUSED(module), PyObject *arguments)
     int failed = 0;
     if (!PyArg_ParseTuple(arguments, "O!OKnO!", &PyDict_Type, &out, &owner, &address, &count, &PyTuple_Type, &layouts))
         return NULL;
-    for (Py_ssize_t at = 0; !failed && at < PyTuple_GET_SIZE(layouts); at++) {
-        PyObject *const layout = PyTuple_GET_ITEM(layouts, at);
+    for (Py_ssize_t at = 0; !failed && at < PyTuple_Size(layouts); at++) {
+        PyObject *const layout = PyTuple_GetItem(layouts, at);
         PyObject *const array = make_array(owner, (char *)(uintptr_t)address, count, layout);
-        failed = !array || PyDict_SetItem(out, PyTuple_GET_ITEM(layout, 0), array);
+        failed = !array || PyDict_SetItem(out, PyTuple_GetItem(layout, 0), array);
         Py_XDECREF(array);
     }
     return failed ? NULL : NEW_REFERENCE(Py_None);
@@ -919,9 +936,9 @@ static PyObject *use(PyObject *Py_UNUSED(module), PyObject *arguments)
     PyObject *addresses, *list;
     if (!PyArg_ParseTuple(arguments, "SO!", &addresses, &PyList_Type, &list))
         return NULL;
-    if (PyBytes_GET_SIZE(addresses) != sizeof library)
+    if (PyBytes_Size(addresses) != sizeof library)
         return PyErr_Format(PyExc_ValueError, "addresses is %R; it must be %zu bytes", addresses, sizeof library);
-    memcpy(&library, PyBytes_AS_STRING(addresses), sizeof library);
+    memcpy(&library, PyBytes_AsString(addresses), sizeof library);
     forked = NEW_REFERENCE(list);
     Py_RETURN_NONE;
 }
@@ -949,8 +966,13 @@ PyMODINIT_FUNC PyInit__fast(void)
         if (!(interned[at] = PyUnicode_InternFromString(words[at])))
             return NULL;
     memcpy(&names, interned, sizeof names);
-    PyObject *module = PyModule_Create(&definition);
-    if (module && (PyModule_AddType(module, &appender_type) || PyModule_AddType(module, &reference_type)))
+    PyObject *const appender_class = PyType_FromSpec(&appender_spec);
+    PyObject *const reference_class = appender_class ? PyType_FromSpec(&reference_spec) : NULL;
+    PyObject *module = reference_class ? PyModule_Create(&definition) : NULL;
+    appender_type = (PyTypeObject *)(void *)appender_class;
+    if (module &&
+        (PyModule_AddType(module, appender_type) || PyModule_AddType(module, (PyTypeObject *)(void *)reference_class)))
         Py_CLEAR(module);
+    Py_XDECREF(reference_class);
     return module;
 }

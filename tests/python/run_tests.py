@@ -31,7 +31,8 @@ def main():
         print(f"skipped: {sys.executable} has no Ray; tests/run.sh makes an environment that has it")
         return 77
     if fast == "fast":
-        fast = Path(library).resolve().with_name("_fast" + sysconfig.get_config_var("EXT_SUFFIX"))
+        suffix = sysconfig.get_config_var("EXT_SUFFIX") if sys.version_info < (3, 10) else ".abi3.so"
+        fast = Path(library).resolve().with_name("_fast" + suffix)
         if not fast.is_file():
             print(f"skipped: {fast.name} was not built (Debian: apt install python3-dev; and NumPy has headers)")
             return 77

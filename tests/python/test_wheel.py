@@ -73,7 +73,8 @@ def test_the_wheel_of_the_source_archive_has_what_it_needs_and_nothing_else(sour
     found = {path.relative_to(site).as_posix() for path in site.rglob("*") if path.is_file()}
     ours = {name for name in found if ".dist-info/" not in name}
     python = {f"gpureplay/{path.name}" for path in (ROOT / "src/python/gpureplay").glob("*.py*")}
-    fast = {f"gpureplay/_fast{sysconfig.get_config_var('EXT_SUFFIX')}"} if has_headers() else set()
+    suffix = sysconfig.get_config_var("EXT_SUFFIX") if sys.version_info < (3, 10) else ".abi3.so"
+    fast = {f"gpureplay/_fast{suffix}"} if has_headers() else set()
     jax = {"gpureplay/libgpureplay_jax.so"} if importlib.util.find_spec("jaxlib") else set()
     assert ours == python | fast | jax | {"gpureplay/py.typed", "gpureplay/libgpureplay.so"}
     assert any(name.endswith("LICENSE") for name in found - ours)

@@ -33,11 +33,14 @@ _Class = TypeVar("_Class", bound=type)
 
 def _import() -> Any:
     path = os.environ.get(VARIABLE, "")
-    if path == "off" or not getattr(sys, "_is_gil_enabled", lambda: True)():
-        return None  # the module relies on the interpreter's lock
+    if path == "off" or "t" in sys.abiflags:
+        return None  # the module relies on the interpreter's lock, which a free-threaded one does not have
     if not path:
+        found = importlib.util.find_spec(f"{__package__}._fast")
+        if found is None or (sys.version_info < (3, 10) and str(found.origin).endswith(".abi3.so")):
+            return None  # one that serves several versions serves Python 3.10 and later
         try:
-            return importlib.import_module(f"{__package__}._fast")
+            return importlib.import_module(found.name)
         except ImportError:
             return None
     if not os.path.isfile(path):
