@@ -66,29 +66,6 @@ const char *text_of(const char *format, ...)
     return text;
 }
 
-/* A word that is for this program alone, with its value if it has one. */
-static int take_own(arguments *a, const char *name, const char *value, int *has_value)
-{
-    const struct {
-        const char *name;
-        const char **text;
-        int *flag;
-    } own[] = {{"out", &a->out, NULL},     {"resume", &a->resume, NULL}, {"work", &a->work, NULL},
-               {"seeds", &a->seeds, NULL}, {"refill", NULL, &a->refill}, {"quiet", NULL, &a->quiet},
-               {"list", NULL, &a->list},   {"help", NULL, &a->help},     {"serve", NULL, &a->serve}};
-    for (size_t i = 0; i < sizeof own / sizeof *own; i++) {
-        if (strcmp(own[i].name, name) != 0)
-            continue;
-        *has_value = own[i].text != NULL;
-        if (own[i].flag)
-            *own[i].flag = 1;
-        else if (value)
-            *own[i].text = value;
-        return 1;
-    }
-    return 0;
-}
-
 word split_word(char **words)
 {
     word w;
@@ -105,25 +82,36 @@ word split_word(char **words)
 /* Takes "--name value", "--name=value" or, of an actor's process, "name=value", and moves on to the next word. */
 static int take(arguments *a, char ***words)
 {
+    const struct {
+        const char *name, *wanted; /* wanted: what stands for its value */
+        const char **text;
+        int *flag; /* of one without a value */
+    } own[] = {
+        {"out", "FOLDER", &a->out, NULL},  {"resume", "FOLDER", &a->resume, NULL}, {"work", "I", &a->work, NULL},
+        {"seeds", "A-B", &a->seeds, NULL}, {"refill", NULL, NULL, &a->refill},     {"quiet", NULL, NULL, &a->quiet},
+        {"list", NULL, NULL, &a->list},    {"help", NULL, NULL, &a->help},         {"serve", NULL, NULL, &a->serve}};
     const word given = split_word(*words);
-    const char *const name = given.name, *const value = given.value;
-    int has_value = 1;
-    const int is_own = take_own(a, name, value, &has_value);
-    const char *const wanted = strcmp(name, "seeds") == 0 ? "A-B"
-                               : is_own                   ? "FOLDER"
-                                                          : gpur_training_option_value(name);
-    if (!wanted)
+    size_t i = 0, count = sizeof own / sizeof *own;
+    while (i < count && strcmp(own[i].name, given.name) != 0)
+        i++;
+    const int is_flag = i < count && own[i].flag;
+    const char *const wanted = i < count ? own[i].wanted : gpur_training_option_value(given.name);
+    if (!wanted && !is_flag)
         return fail("%s is not an option; gpureplay-train %s --help lists them", **words,
                     a->first ? a->first : "PRESET");
-    if (!has_value && given.has_equals)
-        return fail("--%s has a value; it must have none", name);
-    if (has_value && !value)
+    if (is_flag && given.has_equals)
+        return fail("--%s has a value; it must have none", given.name);
+    if (wanted && !given.value)
         return fail("%s has no value; it must have one: %s", **words, wanted);
-    if (!is_own && a->count == MAX_WORDS - 1)
+    if (i == count && a->count == MAX_WORDS - 1)
         return fail("there are too many options");
-    if (!is_own)
-        a->options[a->count++] = text_of("%s=%s", name, value);
-    *words += has_value && !given.has_equals ? 2 : 1;
+    if (is_flag)
+        *own[i].flag = 1;
+    else if (i < count)
+        *own[i].text = given.value;
+    else
+        a->options[a->count++] = text_of("%s=%s", given.name, given.value);
+    *words += wanted && !given.has_equals ? 2 : 1;
     return 0;
 }
 
