@@ -107,8 +107,15 @@ static gpur_status find_defaults(const char *preset, const char *env, const char
     return status == GPUR_INVALID_ARGUMENT && strstr(gpur_last_error(), "--lambda is missing") ? GPUR_OK : status;
 }
 
-static const char seeds_meaning[] =
-    "runs with the seeds A to B, side by side as cores allow, each in the folder of its seed";
+/* What the program has beside the options. */
+static void add_own(gpur_text *text)
+{
+    add_entry(text, "--out FOLDER", "where the files go (runs/ENV-SEED)");
+    add_entry(text, "--seeds A-B",
+              "runs with the seeds A to B, side by side as cores allow, each in the folder of its seed");
+    add_entry(text, "--resume FOLDER", "go on with the run of this folder, with its options");
+    add_entry(text, "--quiet", "show no progress");
+}
 
 static gpur_status add_preset(gpur_text *text, const char *preset, const char *env, const char *env_options)
 {
@@ -125,16 +132,13 @@ static gpur_status add_preset(gpur_text *text, const char *preset, const char *e
         for (int32_t i = 0; (option = gpur_option_at(options.system, i)); i++)
             if (strcmp(option->name, "preset") != 0 && gpur_option_is_of_preset(option, &settings))
                 add_option(text, option, &settings);
-        add_entry(text, "--out FOLDER", "where the files go (runs/ENV-SEED)");
-        add_entry(text, "--seeds A-B", seeds_meaning);
-        add_entry(text, "--resume FOLDER", "go on with the run of this folder, with its options");
+        add_own(text);
         if ((GPUR_IN_APEX & 1 << options.system) != 0) {
             add_entry(text, "--refill", "with --resume: the replay stays empty, and actors fill it again");
             add_entry(text, "--work I",
                       "be remote actor I, from 0 on, of a learner with the same --env, --preset and --folder, until "
                       "Ctrl-C; --actors then says how many remote actors there are in all");
         }
-        add_entry(text, "--quiet", "show no progress");
     }
     gpur_options_free(&options);
     return status;
@@ -240,12 +244,10 @@ static void add_all(gpur_text *text)
         {"--threads N", "threads that compute on the CPU; 0: as many as there are cores"},
         {"--eval-episodes N", "episodes of an evaluation"},
         {"--checkpoint N", "steps between checkpoints; 0: none"},
-        {"--out FOLDER", "where the files go (runs/ENV-SEED)"},
-        {"--seeds A-B", seeds_meaning},
-        {"--quiet", "show no progress"},
     };
     for (size_t i = 0; i < sizeof entries / sizeof *entries; i++)
         add_entry(text, entries[i][0], entries[i][1]);
+    add_own(text);
     gpur_text_add(text, "\nExamples\n"
                         "  gpureplay-train --env CartPole-v1\n"
                         "  gpureplay-train fast-dqn-small --env MinAtar/Breakout --steps 5e5 --seed 2\n"

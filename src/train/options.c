@@ -197,22 +197,18 @@ const gpur_option *gpur_option_at(int32_t system, int32_t i)
     return NULL;
 }
 
-const gpur_option *gpur_option_find(const char *name, int32_t system)
+/* The first row of a set of systems that has this name. */
+static const gpur_option *find(const char *name, int32_t systems)
 {
-    const gpur_option *option;
-    for (int32_t i = 0; (option = gpur_option_at(system, i)); i++)
-        if (strcmp(option->name, name) == 0)
-            return option;
+    for (int32_t row = 0; row < ROWS; row++)
+        if (table[row].systems & systems && strcmp(table[row].name, name) == 0)
+            return &table[row];
     return NULL;
 }
 
-/* A row of any system: the first that has it. */
-static const gpur_option *find_any(const char *name)
+const gpur_option *gpur_option_find(const char *name, int32_t system)
 {
-    for (int32_t row = 0; row < ROWS; row++)
-        if (strcmp(table[row].name, name) == 0)
-            return &table[row];
-    return NULL;
+    return find(name, 1 << system);
 }
 
 const char *gpur_training_option_name(int32_t system, int32_t i)
@@ -223,7 +219,7 @@ const char *gpur_training_option_name(int32_t system, int32_t i)
 
 const char *gpur_training_option_value(const char *name)
 {
-    const gpur_option *const option = name ? find_any(name) : NULL;
+    const gpur_option *const option = name ? find(name, ALL) : NULL;
     return option ? option->value : NULL;
 }
 
@@ -242,7 +238,7 @@ void gpur_option_add_name(int32_t style, const char *name, gpur_text *text)
 /* Whether it is an option, or a member of gpur_training_config that doors write like one. */
 static int is_name(const char *name)
 {
-    return find_any(name) || strcmp(name, "out") == 0 || strcmp(name, "resume") == 0 || strcmp(name, "refill") == 0;
+    return find(name, ALL) || strcmp(name, "out") == 0 || strcmp(name, "resume") == 0 || strcmp(name, "refill") == 0;
 }
 
 /* Adds a message, with what is in braces in the words of the door. */
@@ -323,7 +319,7 @@ static gpur_status add(gpur_options *o, const char *name, const char *value, int
 
 gpur_status gpur_options_add(gpur_options *o, const char *name, const char *value)
 {
-    if (!find_any(name))
+    if (!find(name, ALL))
         return gpur_refuse(o, "%s%s is not an option; --help lists them",
                            o->style == GPUR_OPTIONS_OF_PROGRAM ? "--" : "", name);
     if (find_given(o, name))
@@ -608,7 +604,7 @@ gpur_status gpur_options_begin(gpur_options *o, gpur_train_settings *s)
     s->device = "auto";
     s->seed = 1;
     for (int32_t i = 0; i < o->count; i++) {
-        const gpur_option *const option = find_any(o->given[i].name);
+        const gpur_option *const option = find(o->given[i].name, ALL);
         if (option->systems == GPUR_IN_ALL && option->at < AT(steps))
             GPUR_TRY(put(o, option, o->given[i].value, s));
     }
@@ -656,7 +652,7 @@ static gpur_status take_line(gpur_options *o, const char *line)
         memcpy(name, line + 2, length - 2);
     for (char *c = name; *c; c++)
         *c = *c == '-' ? '_' : *c;
-    const gpur_option *const option = find_any(name);
+    const gpur_option *const option = find(name, ALL);
     if (!option && is_override(line))
         return o->overrides ? GPUR_OK
                             : gpur_fail(GPUR_FILE_ERROR,
