@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 # cmake -DSOURCE=folder -P sources.cmake
 # With every combination of what a build has, it has one file of each pair that stand for each other, and conv_dnnl.c
-# only with oneDNN; of the files for matrix products, OpenBLAS's, else oneDNN's, each with what cuts them, else the plain
-# one.
+# only with oneDNN; of the files for matrix products, OpenBLAS's, else oneDNN's, each with the one that cuts products,
+# else the plain one.
 cmake_minimum_required(VERSION 3.22)
 set(PROJECT_SOURCE_DIR ${SOURCE})
 set(switches GPUREPLAY_HAS_CUDA GPUREPLAY_HAS_BLAS GPUREPLAY_HAS_FILES GPUREPLAY_HAS_DNNL GPUREPLAY_RACE_CHECK
