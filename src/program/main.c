@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <pthread.h>
 #include <semaphore.h>
 #include <signal.h>
@@ -39,12 +40,12 @@ typedef struct arguments {
 
 int fail(const char *format, ...)
 {
+    char error[4096];
     va_list values;
     va_start(values, format);
-    fputs("gpureplay-train: ", stderr);
-    vfprintf(stderr, format, values);
-    fputs("\n", stderr);
+    vsnprintf(error, sizeof error, format, values);
     va_end(values);
+    (void)dprintf(STDERR_FILENO, "gpureplay-train: %s\n", error); /* whole, beside those of other seeds' processes */
     return FAILED;
 }
 
@@ -344,8 +345,12 @@ static int train(const arguments *a, gpur_training *t)
     if (status != GPUR_OK && !is_interrupted)
         (void)fail_by_library();
     end_progress(&p);
-    if (status != GPUR_OK && !is_interrupted)
+    if (status != GPUR_OK && !is_interrupted) {
+        if (!a->quiet && gpur_training_saved_step(t) >= 0)
+            printf("failed; gpureplay-train --resume %s goes on after step %" PRId64 "\n", gpur_training_folder(t),
+                   gpur_training_saved_step(t));
         return FAILED;
+    }
     if (gpur_training_finish(t) != GPUR_OK)
         return fail_by_library();
     print_end(a, t, status);
@@ -400,6 +405,16 @@ static int run_seeds(arguments *a)
     return train_seeds(a->seeds, a->options, a->count, a->out, a->quiet);
 }
 
+/* The exit status of a command whose result is what it shows. A reader that has ended, as head does, wants no more. */
+static int end_of_output(int status)
+{
+    struct pollfd output = {.fd = STDOUT_FILENO};
+    const int error = fflush(stdout) ? errno : ferror(stdout) ? EIO : 0;
+    if (!error || (poll(&output, 1, 0) > 0 && (output.revents & POLLERR)))
+        return status;
+    return fail("what is shown cannot be written: %s", strerror(error));
+}
+
 int main(int argc, char **argv)
 {
     static arguments a;
@@ -409,7 +424,7 @@ int main(int argc, char **argv)
         argv[i] = strcmp(argv[i], "-h") == 0 ? "--help" : argv[i];
     if (strcmp(first, "play") == 0 || strcmp(first, "evaluate") == 0) {
         listen_to_signals(NULL);
-        return play(first, argv + 2);
+        return end_of_output(play(first, argv + 2));
     }
     if (strcmp(first, "compare") == 0 && !(argc > 2 && strcmp(argv[2], "--help") == 0))
         return fail("compare is a command of the Python package: python -m gpureplay.compare RUN...");
@@ -418,6 +433,6 @@ int main(int argc, char **argv)
     if (a.help || argc == 1)
         return print_help(&a);
     if (a.list)
-        return print_environments(&a);
+        return end_of_output(print_environments(&a));
     return a.seeds ? run_seeds(&a) : run(&a);
 }

@@ -99,10 +99,11 @@ static gpur_status find_weights(player *p, char path[GPUR_MAX_PATH])
         return gpur_path_make(path, "%s", p->config.path);
     GPUR_TRY(gpur_best_read(p->config.path, &p->best));
     if (!p->best.is_there)
-        return gpur_fail(
-            GPUR_FILE_ERROR,
-            "%s/%s has no weights of a best evaluation; it must be there, which a run with evaluations keeps",
-            p->config.path, gpur_best_name);
+        return gpur_fail(GPUR_FILE_ERROR,
+                         "%s has no %s, the weights of its best evaluation, which a run keeps that evaluates; the "
+                         "newest weights are "
+                         "\"last\"",
+                         p->config.path, gpur_best_name);
     return gpur_path_make(path, "%s/%s", p->config.path, gpur_best_name);
 }
 

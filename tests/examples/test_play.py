@@ -225,10 +225,23 @@ def commands_have_help_and_refuse_other_words(folder, whole):
         (["evaluate", whole, "--weights", "worst"], ['--weights is "worst"; it must be best or last']),
         (["evaluate", whole, "--device", "gpu"], ["gpu", "cpu"]),
         (["evaluate", whole, "--seed", "-1"], ['--seed is "-1"']),
-        (["evaluate", folder / "none", "--weights", "best", "--env", "CartPole-v1"], ["has no weights of a best"]),
+        (["evaluate", folder / "none", "--weights", "best", "--env", "CartPole-v1"],
+         ["none has no best.safetensors, the weights of its best evaluation"]),
     ):
         refused = run(*words, status=2)
         assert all(word in refused.stderr for word in wanted) and not refused.stdout, (words, refused.stderr)
+
+
+def what_cannot_be_shown_is_an_error(whole):
+    """But not where its reader has ended, as head does."""
+    for words in (["list"], ["evaluate", whole], ["play", whole, "--text"]):
+        with open("/dev/full", "w", encoding="utf-8") as full:
+            process = start(*words, stdout=full)
+            _, err = process.communicate(timeout=60)
+        assert process.returncode == 2 and "what is shown cannot be written: " in err, (words, err)
+        process = start(*words)
+        process.stdout.close()
+        assert process.wait(timeout=60) in (0, -signal.SIGPIPE) and process.stderr.read() == "", words
 
 
 def seeds_run_side_by_side(folder):
@@ -289,6 +302,7 @@ def main():
         runs_of_every_kind_are_evaluated(folder / "kinds")
         games_are_listed()
         games_of_a_plugin_are_listed(folder)
+        what_cannot_be_shown_is_an_error(whole)
         commands_have_help_and_refuse_other_words(folder, whole)
         (folder / "seeds").mkdir()
         seeds_run_side_by_side(folder / "seeds")

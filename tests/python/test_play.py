@@ -201,6 +201,10 @@ def test_runs_are_compared_at_equal_steps(tmp_path):
     runs = [tmp_path / "a-2", made_run(tmp_path / "again", {100: 1, 200: 12}, seed=2, batch=32), tmp_path / "a-3"]
     assert f"{runs[0]}, {runs[1]}: these runs have the same seed and settings, and count as 2 runs; leave all" in (
         module("compare", *runs, "--out", tmp_path / "picture.png").stderr)
+    made_run(tmp_path / "late", {900: 1.0})
+    late = module("compare", tmp_path / "a-1", tmp_path / "late", wanted=2)
+    assert not late.stdout and "late has its first evaluation after 900 steps, and " in late.stderr
+    assert f"{tmp_path / 'a-1'} its last one after 300; leave one of the two out" in late.stderr
     made_run(tmp_path / "empty", {})
     assert "empty has no evaluation" in module("compare", tmp_path / "empty", wanted=2).stderr
     assert f"{tmp_path} is no folder of a run: it has no config.json" in module("compare", tmp_path, wanted=2).stderr
@@ -237,6 +241,30 @@ def test_atari_games_are_compared_with_humans(tmp_path):
     assert len(_scores._SCORES) == 57 and math.isnan(_scores.human_normalized("MinAtar/Breakout", 1.0))
     for name in ("Ms_Pacman", "ms_pacman", "MsPacman", "ALE/MsPacman-v5"):
         assert _scores.human_normalized(name, 6951.6) == 100
+
+
+@in_c
+def test_what_cannot_be_shown_is_said_in_a_line(pole, tmp_path):
+    """A reader that has ended, as head does, wants no more."""
+    for name, *words in (("play", pole), ("train", "evaluate", pole), ("compare", pole, "--out", tmp_path / "p.png")):
+        command = [sys.executable, "-m", f"gpureplay.{name}", *words]
+        with open("/dev/full", "w", encoding="utf-8") as full:
+            done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False, timeout=120)
+        assert done.returncode == 2 and "No space left on device" in done.stderr, done
+        assert "Traceback" not in done.stderr and "Warning" not in done.stderr, done
+        read, write = os.pipe()
+        os.close(read)
+        done = subprocess.run(command, stdout=write, stderr=subprocess.PIPE, text=True, check=False, timeout=120)
+        os.close(write)
+        assert done.returncode == 0 and "rror" not in done.stderr and "pipe" not in done.stderr, done
+
+
+@in_c
+def test_weights_of_a_best_evaluation_must_be_there(pole, tmp_path):
+    for name in ("config.json", "options.txt", "learner.safetensors"):
+        (tmp_path / name).write_bytes((pole / name).read_bytes())
+    refused = module("play", tmp_path, "--weights", "best", wanted=2).stderr
+    assert f"{tmp_path} has no best.safetensors, the weights of its best evaluation, which a run keeps" in refused
 
 
 @in_c

@@ -6,10 +6,14 @@ of Python, and those about the buffer and the learner, which Python makes."""
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 import shlex
+import sys
 import threading
+import warnings
 from collections.abc import Callable, Iterator
+from typing import Any
 
 from . import _c_api
 from ._config import ACTOR_CRITIC_SETTINGS, BUFFER_SETTINGS, LEARNER_SETTINGS
@@ -34,6 +38,23 @@ def program_words() -> Iterator[None]:
         yield
     finally:
         _program.speaks = False
+
+
+@contextlib.contextmanager
+def lines_of_warnings(program: str) -> Iterator[None]:
+    """Inside, a warning is a line of the program, without the place in Python's sources from which it came."""
+    def show(message: Warning | str, *_place: Any, **_others: Any) -> None:
+        print(f"{program}: {message}", file=sys.stderr)
+
+    with warnings.catch_warnings():
+        warnings.showwarning = show
+        yield
+
+
+def end_without_reader() -> int:
+    """The exit status where the reader of the output has ended, as `head` does. Nothing more is written."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 0
 
 
 def _of_settings(text: str, system: int, speaker: str = "agent") -> str:

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ._door import end_without_reader
 from ._run_folder import folders_among, grouped
 from ._scores import human_normalized
 from .plot import Curve, average_episodes, evaluations_of, interval, settings_of
@@ -42,6 +43,7 @@ class Group(NamedTuple):
     env: str
     label: str
     evaluations: list[Curve]
+    folders: list[Path]
 
 
 def _options_of(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -70,7 +72,7 @@ def read_groups(folders: Sequence[str | os.PathLike[str]]) -> list[Group]:
     configs, members = zip(*(groups[key] for key in sorted(groups)))
     found = []
     for config, runs, label in zip(configs, members, _labels(configs, [runs[0] for runs in members])):
-        found.append(Group(_kind_of(config)[0], label, [evaluations_of(folder) for folder in runs]))
+        found.append(Group(_kind_of(config)[0], label, [evaluations_of(folder) for folder in runs], runs))
         for folder, curve in zip(runs, found[-1].evaluations):
             if not len(curve.steps):
                 raise ValueError(f"{folder} has no evaluation; each run that is compared must have one")
@@ -85,12 +87,16 @@ def repeated_seeds(folders: Sequence[str | os.PathLike[str]]) -> list[str]:
 
 
 def rows_of(groups: Sequence[Group]) -> list[Row]:
-    """At equal steps in each environment, the best first."""
+    """At equal steps in each environment, the best first. ValueError: a run has no evaluation until then."""
     rows = []
     for group in groups:
-        step = min(int(curve.steps[-1]) for other in groups if other.env == group.env for curve in other.evaluations)
-        values = np.array([curve.returns[max(0, int((curve.steps <= step).sum()) - 1)]
-                           for curve in group.evaluations])
+        step, shortest = min((int(curve.steps[-1]), folder) for other in groups if other.env == group.env
+                             for curve, folder in zip(other.evaluations, other.folders))
+        for curve, folder in zip(group.evaluations, group.folders):
+            if curve.steps[0] > step:
+                raise ValueError(f"{folder} has its first evaluation after {curve.steps[0]} steps, and {shortest} its "
+                                 f"last one after {step}; leave one of the two out")
+        values = np.array([curve.returns[int((curve.steps <= step).sum()) - 1] for curve in group.evaluations])
         mean, half = interval(values) if len(values) > 1 else (values[0], math.nan)
         rows.append(Row(group.env, group.label, len(values), step, float(mean), float(half),
                         human_normalized(group.env, float(mean))))
@@ -150,13 +156,15 @@ def main() -> int:
     runs = folders_among(given.runs)
     try:
         groups = read_groups(runs)
-        print(table_of(rows_of(groups)))
+        print(table_of(rows_of(groups)), flush=True)
         for sentence in repeated_seeds(runs):
             print(sentence, file=sys.stderr)
         folders = {os.path.dirname(os.path.abspath(run)) for run in runs}
         out = given.out or os.path.join(os.path.commonpath(sorted(folders)), "compare.png")
         draw(groups, out)
-        print(out)
+        print(out, flush=True)
+    except BrokenPipeError:
+        return end_without_reader()
     except ModuleNotFoundError:
         print("no picture, which matplotlib draws: pip install matplotlib", file=sys.stderr)
     except (OSError, ValueError, KeyError) as error:

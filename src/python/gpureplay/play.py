@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import _c_api
+from ._door import end_without_reader, lines_of_warnings
 from ._envs import is_native, maker_of_name, options_dict
 from ._library import GpureplayError
 from ._make_envs import make_env
@@ -99,6 +100,9 @@ def play(run: str | os.PathLike[str], *, episodes: int = 5, seed: int = 1, weigh
     """
     folder = Path(run)
     config = read_config(folder)
+    if weights == "best" and not (folder / _FILES["best"]).exists():
+        raise FileNotFoundError(f"{folder} has no {_FILES['best']}, the weights of its best evaluation, which a run "
+                                "keeps that evaluates; the newest weights are \"last\"")
     policy = Policy.open(folder / _FILES[weights], device=device, seed=seed)
     made = _make(config, env, env_options, video)
     try:
@@ -137,6 +141,7 @@ def _play_one(env: Any, see: Callable[[Any, bool], np.ndarray], act: Callable[[n
     return Game(score, length)
 
 
+@lines_of_warnings("python -m gpureplay")
 def main(command: str = "play") -> int:
     """command: "play", or "evaluate", which shows the result alone."""
     program = f"python -m gpureplay.{'play' if command == 'play' else 'train evaluate'}"
@@ -165,13 +170,16 @@ def main(command: str = "play") -> int:
             games.append(game)
             if command == "play":
                 print(f"game {len(games)}: return {game.score:.7g}, {game.length} steps", flush=True)
+        scores = np.array([game.score for game in games])
+        mean, half = interval(scores) if len(games) > 1 else (scores[0], 0.0)
+        between = f", 95% interval {mean - half:.7g} to {mean + half:.7g}" if len(games) > 1 else ""
+        print(f"mean return {mean:.7g} of {len(games)} games, standard deviation {scores.std():.4g}{between}",
+              flush=True)
+    except BrokenPipeError:
+        return end_without_reader()
     except (OSError, ValueError, KeyError, TypeError, ImportError, GpureplayError) as error:
         print(f"{program}: {error}", file=sys.stderr)
         return 2
-    scores = np.array([game.score for game in games])
-    mean, half = interval(scores) if len(games) > 1 else (scores[0], 0.0)
-    between = f", 95% interval {mean - half:.7g} to {mean + half:.7g}" if len(games) > 1 else ""
-    print(f"mean return {mean:.7g} of {len(games)} games, standard deviation {scores.std():.4g}{between}")
     return 0
 
 

@@ -18,7 +18,7 @@ import types
 from collections.abc import Sequence
 from typing import Any
 
-from ._door import program_words
+from ._door import lines_of_warnings, program_words
 from ._envs import game_names, is_native, name_of, open_envs
 from ._library import GpureplayError, InvalidArgument, for_program, in_c, lib, text_by
 from ._options import ALL, PRESETS, keyword_of
@@ -153,6 +153,7 @@ def _run(given: dict[str, Any]) -> None:
     trainer()
 
 
+@lines_of_warnings(_PROGRAM)
 def main() -> int:
     if sys.argv[1:2] in (["play"], ["evaluate"], ["compare"]):
         command = sys.argv.pop(1)
