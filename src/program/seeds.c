@@ -170,7 +170,7 @@ static void show_end(const seed_run *r, int status)
     printf("seed %" PRId64 ": %s", r->seed, how);
     if (status != FAILED && find_last_evaluation(r->folder, &mean_return, &step))
         printf(", mean return %.7g of the evaluation after %" PRId64 " steps", mean_return, step);
-    const int goes_on = status == INTERRUPTED && access(text_of("%s/checkpoint", r->folder), F_OK) == 0;
+    const int goes_on = status != 0 && access(text_of("%s/checkpoint", r->folder), F_OK) == 0;
     printf("; %s%s\n", goes_on ? "--resume " : "", r->folder);
     fflush(stdout);
 }

@@ -264,6 +264,10 @@ static gpur_status refuse_members(const gpur_training *t)
     for (const char *at = gpur_last_error(); *at;) {
         const size_t length = strspn(at, "abcdefghijklmnopqrstuvwxyz_");
         char name[64] = "";
+        if (strncmp(at, "returns.", strlen("returns.")) == 0) { /* the struct, of whose members are options */
+            at += strlen("returns.");
+            continue;
+        }
         if (length < sizeof name && strncmp(at + length, " is ", strlen(" is ")) == 0)
             memcpy(name, at, length);
         gpur_text_add(&text, gpur_option_find(name, t->options.system) ? "{%.*s}" : "%.*s", (int)length, at);
@@ -640,7 +644,11 @@ static gpur_status explain(const gpur_training *t, gpur_status status)
 
 gpur_status gpur_training_advance(gpur_training *t)
 {
-    const gpur_status status = train(t), failure = (gpur_status)atomic_load(&t->failure);
+    const gpur_run *const run = t->handles.run;
+    gpur_status status = train(t);
+    const gpur_status failure = (gpur_status)atomic_load(&t->failure);
+    if (status != GPUR_OK && status != GPUR_INTERRUPTED && gpur_run_has_failed(t->handles.run)) /* between two calls */
+        status = gpur_fail(run->status, "%s", run->error);
     return failure == GPUR_OK ? explain(t, status) : gpur_fail(failure, "%s", t->error);
 }
 

@@ -41,8 +41,8 @@ def run(*options, status=0, **more):
     return done
 
 
-def start(*options):
-    return subprocess.Popen([*PROGRAM, *map(str, options)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+def start(*options, stdout=subprocess.PIPE):
+    return subprocess.Popen([*PROGRAM, *map(str, options)], stdout=stdout, stderr=subprocess.PIPE, text=True)
 
 
 def rows_of(folder, kind):
@@ -480,6 +480,7 @@ def bad_options_are_refused_before_anything_is_made(folder, whole):
         ([*vrc, "--prioritization-steps", "-1"], ['--prioritization-steps is "-1"; it must be a whole number of 0 to']),
         ([*vrc, "--cache-size", "0"], ['--cache-size is "0"; it must be a whole number of 1 to']),
         ([*vrc, "--cache-size", "450"], ["--cache-size is 450 and --block-length is 100", "must be a multiple"]),
+        ([*vrc, "--capacity", "100"], ["train: --block-length is 100; it must be at least 1 and be"]),
         ([*vrc, "--block-length", "0"], ['--block-length is "0"; it must be a whole number of 1 to']),
         ([*vrc, "--storage", "none"], ['--storage is "none"; it must be virtual or physical']),
         ([*vrc, "--draw", "all"], ['--draw is "all"; it must be permutation or replacement']),
@@ -498,7 +499,7 @@ def bad_options_are_refused_before_anything_is_made(folder, whole):
         ([*game, "--lambda", "0.5"], ["--lambda is 0.5", "fast-dqn-small", "vrc-2021"]),
         ([*game, "--estimator", "peng"], ["--estimator is peng", "fast-dqn-small"]),
         ([*game, "--burst", "1", "--concurrent", "1"], ["--burst is 1 and --concurrent is 1"]),
-        ([*game, "--burst", "1", "--act", "target"], ["burst is 1", "act 2"]),
+        ([*game, "--burst", "1", "--act", "target"], ['--burst is 1 and --act is "target"; it must be "latest"']),
         ([*game, "--frame-stack", "2"], ["stack", "2", "CartPole-v1"]),
         ([*game, "--env-options", "length=5"], ["length"]),
         ([*game[:2], "--device", "gpu"], ["gpu", "cpu"]),
@@ -528,6 +529,19 @@ def a_learner_that_has_diverged_is_told_with_what_the_program_can_change(folder)
                      r"or to scale the environment's rewards$", told.rstrip()), told
     shutil.rmtree(folder)
     run(*pole(**few, **{"learning-rate": "1e-4"}))
+
+
+def a_run_that_fails_says_how_it_goes_on(folder):
+    source = (ROOT / "tests/env/frames.c").read_text()
+    (folder / "breaks.c").write_text(source.replace(
+        "const int is_one", "static int steps; if (++steps > 2500) return \"it broke\";\n    const int is_one"))
+    compile_plugin(folder / "breaks.c", folder / "breaks.so")
+    options = ["--env", folder / "breaks.so", "--preset", "fast-dqn-small", "--num-envs", 1, "--prepopulation", 500,
+               "--checkpoint", 1000, "--eval-episodes", 0, "--steps", 4000, "--device", DEVICE]
+    failed = run(*options, "--out", folder / "run", status=2)
+    assert "step 2001: it broke" in failed.stderr, failed.stderr
+    assert re.search(rf"^failed; .*--resume {folder / 'run'} goes on after step 2000$", failed.stdout, flags=re.M)
+    assert run(*options, "--out", folder / "quiet", "--quiet", status=2).stdout == ""
 
 
 def a_full_disk_ends_the_run(folder):
@@ -624,6 +638,8 @@ def main():
         a_plugin_that_steps_many_at_once_is_enough(folder / "vector")
         bad_options_are_refused_before_anything_is_made(folder / "refused", whole)
         a_learner_that_has_diverged_is_told_with_what_the_program_can_change(folder / "diverged")
+        (folder / "breaks").mkdir()
+        a_run_that_fails_says_how_it_goes_on(folder / "breaks")
         a_full_disk_ends_the_run(folder / "full")
     print(f"test_train {DEVICE}: 24 tests")
 

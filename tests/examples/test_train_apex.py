@@ -169,6 +169,15 @@ def a_number_that_is_not_finite_ends_the_run_and_has_its_actor(folder):
         found = re.findall(r"(.*)step \d+: the observation is infinite; its numbers must be finite", told)
         assert len(found) > 1 and all(re.search(r"actor [01]( ended)?: $", before) for before in found), told
         shutil.rmtree(folder / "bad", ignore_errors=True)
+    # Also where an actor has failed before the run was called again.
+    (folder / "bad.c").write_text(source.replace(
+        shown, f"static int steps; {shown} if (++steps > 1000) *(float *)obs = INFINITY;"))
+    compile_plugin(folder / "bad.c", folder / "bad.so")
+    for _ in range(8):
+        failed = run(*pole(env=folder / "bad.so", actors=8, prepopulation=5000, checkpoint=400, steps=10**6,
+                           out=folder / "bad", **{"eval-episodes": 0}), status=2).stderr
+        assert "the observation is infinite" in failed and "can only be destroyed" not in failed, failed
+        shutil.rmtree(folder / "bad")
 
 
 def actors_in_processes_find_a_plugin(folder):

@@ -272,7 +272,8 @@ def options_of(systems):
     for name, value, of, kind in rows:
         words = f"Literal[{', '.join(map(json.dumps, value.split('|')))}]"
         called = name + "_" * keyword.iskeyword(name)
-        if called not in keywords_in("_train.py", "train") and name != "env" and systems_of(of, sets) & systems:
+        is_argument = name in ("env", "preset") or called in keywords_in("_train.py", "train")
+        if not is_argument and systems_of(of, sets) & systems:
             found[called] = f"{OTHER_TYPES.get(name) or OPTION_TYPES.get(kind, words)} | None"
     return found
 
@@ -291,8 +292,7 @@ def settings_text():
         members = keywords_in("_buffer.py", "__init__", "ReplayBuffer")
         lines += class_lines(f"{name}(TypedDict, total=False)",
                              {one: kind for one, kind in members.items() if one not in others})
-    arguments = {one: kind for one, kind in keywords_in("_train.py", "train").items() if one != "preset"}
-    lines += class_lines("TrainArguments(TypedDict, total=False)", arguments)
+    lines += class_lines("TrainArguments(TypedDict, total=False)", keywords_in("_train.py", "train"))
     for name, systems in TRAININGS.items():
         base = "TypedDict" if name == "TrainOptions" else "TrainArguments"
         lines += map(filled, class_lines(f"{name}({base}, total=False)", options_of(systems)))

@@ -730,6 +730,26 @@ def test_the_program_names_its_own_options(cartpole, tmp_path, monkeypatch):
         gpureplay.train(resume=cartpole / "whole", num_envs=3, progress=False)
 
 
+def test_a_plugin_may_be_a_path(plugin, tmp_path, monkeypatch):
+    path = Path(plugin.partition(":")[0])
+    monkeypatch.chdir(path.parent)
+    result = small(Path(path.name), out=tmp_path / "run")
+    assert result.config["options"]["env"].startswith(str(path.parent.resolve()))
+    pytest.importorskip("gymnasium")
+    assert gpureplay.make_vec(Path(path.name), 2).num_envs == 2
+    assert gpureplay.make_env(Path(path.name)).action_space is not None
+
+
+def test_an_environment_of_evaluations_is_refused_before_the_training():
+    wanted = r"^eval_env is .*; it must be an Env of Gymnasium like those that train, or None$"
+    for judge in (Random, "CartPole-v1"):
+        for envs in ([Random(), Random()], gymnasium.vector.SyncVectorEnv([Random] * 2)):
+            with pytest.raises(TypeError, match=wanted):
+                small(envs, num_envs=None, eval_env=judge)
+    with pytest.raises(gpureplay.InvalidArgument, match="objects need an eval_env, .*; eval_episodes=0 leaves them"):
+        small([Random(), Random()], num_envs=None)
+
+
 @needs_files
 @pytest.mark.skipif("GPUREPLAY_TRAIN" not in os.environ, reason="GPUREPLAY_TRAIN does not name gpureplay-train")
 @pytest.mark.parametrize("run_name, flags", [("whole", []), ("lambda", LAMBDA)])
@@ -875,6 +895,12 @@ def test_a_function_a_system_has_its_options_alone(tmp_path):
         gpureplay.train_apex("CartPole-v1")
     with pytest.raises(TypeError, match=r"train\(\) has no argument 'speed'; options of training are env, "):
         gpureplay.train("CartPole-v1", speed=3)
+    with pytest.raises(TypeError, match=r"^train_apex\(\) has no argument 'speed'; .* actors, ") as refused:
+        gpureplay.train_apex("CartPole-v1", speed=3)
+    assert " num_envs" not in str(refused.value) and " agents" not in str(refused.value)
+    for function, preset in ((gpureplay.train, "a2c-small"), (gpureplay.train_ga3c, "a2c-small")):
+        result = function("CartPole-v1", preset, agents=2, steps=100, **few)
+        assert result.config["options"]["preset"] == preset
     for function, option, other in ((gpureplay.train_dqn, "num_envs 8", "actors"),
                                     (gpureplay.train_apex, "samples_per_insert 0", "num_envs"),
                                     (gpureplay.train_ddpg, "sigma 0.3", "epsilons"),

@@ -976,9 +976,9 @@ TEST(settings_that_do_not_go_together_are_refused)
     c = run_fixture_config(4, 1, 1), c.run.burst = 7, check_refused(c, "burst is 7; it must be 0 or 1");
     c = run_fixture_config(4, 1, 1), c.run.burst = 1, check_refused(c, "burst is 1 and concurrent is 1");
     c = config_with_cache(&with_cache[1], 1), c.all.env_options = NULL, c.run.act = GPUR_ACT_TARGET;
-    check_refused(c, "burst is 1 and the environments act by the target network (act 2)");
+    check_refused(c, "burst is 1 and act is \"target\"; it must be \"latest\"");
     c = config_with_cache(&with_cache[1], 0), c.run.act = GPUR_ACT_TARGET;
-    check_refused(c, "the learner has a cache of returns and the environments act by the target network (act 2)");
+    check_refused(c, "act is \"target\" and the learner has a cache of returns");
     c = config_with_cache(&with_cache[1], 1), c.all.env_options = "cache=60";
     check_refused(c, "prepopulation is 60, the steps of 1 environment, and the learner's returns.block_length is 60");
     c = config_with_cache(&with_cache[1], 1), c.all.env_options = "cache=32"; /* of 31 two blocks have room */

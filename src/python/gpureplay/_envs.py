@@ -82,6 +82,7 @@ def env_info(envs: Envs) -> _c_api.EnvInfo:
 def open_envs(env: Any, *, num_envs: int | None = None, eval_env: Any = None, options: EnvOptions = None
               ) -> Envs:
     """From what `Run` and `train` take as `env`."""
+    env = name_of_path(env)
     if isinstance(env, Sequence) and not isinstance(env, str):
         return _of_list(list(env), num_envs, eval_env)
     if hasattr(env, "single_observation_space"):
@@ -110,6 +111,11 @@ def _check_lane(make_env: Callable[..., Any]) -> None:
         except TypeError as error:
             raise TypeError(f"env is {make_env!r}, a function with the arguments {arguments}; it must be "
                             "make_env(lane), which is called with the number of a lane") from error
+
+
+def name_of_path(env: Any) -> Any:
+    """The name that a path of a plug-in's file is. Other environments are returned."""
+    return os.path.abspath(env) if isinstance(env, os.PathLike) else env
 
 
 def game_names() -> list[str]:
@@ -191,10 +197,16 @@ def _maker_of_id(name: str, options: Mapping[str, Any], nothing: str) -> Callabl
     return make
 
 
+def _check_eval_env(env: Any) -> None:
+    if env is not None and (isinstance(env, type) or not hasattr(env, "observation_space") or hasattr(env, "num_envs")):
+        raise TypeError(f"eval_env is {env!r}; it must be an Env of Gymnasium like those that train, or None")
+
+
 def _of_list(envs: list[Any], num_envs: int | None, eval_env: Any) -> Envs:
     if not envs or num_envs not in (None, len(envs)):
         raise ValueError(f"env has {len(envs)} environments and num_envs is {num_envs}; they must be as many, and 1 or "
                          "more")
+    _check_eval_env(eval_env)
     all_envs = [*envs, *([] if eval_env is None else [eval_env])]
     if len(set(map(id, all_envs))) < len(all_envs):
         raise ValueError("env and eval_env have an environment twice; each lane, and the evaluation, needs its own")
@@ -206,6 +218,7 @@ def _of_list(envs: list[Any], num_envs: int | None, eval_env: Any) -> Envs:
 def _of_vector(envs: Any, num_envs: int | None, eval_env: Any) -> Envs:
     if num_envs not in (None, envs.num_envs):
         raise ValueError(f"env has {envs.num_envs} environments and num_envs is {num_envs}; they must be as many")
+    _check_eval_env(eval_env)
     evaluation = None if eval_env is None else PythonEnvs(lambda _lane: eval_env, False)
     return PythonVector(envs, evaluation)
 

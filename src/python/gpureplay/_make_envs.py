@@ -4,15 +4,17 @@ too."""
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 
-from ._envs import EnvOptions
+from ._envs import EnvOptions, name_of_path
 
 if TYPE_CHECKING:
     from .envs import GameEnv, GameVectorEnv
 
 
-def make_env(name: str, *, env_options: EnvOptions = None, render_mode: str | None = None) -> GameEnv:
+def make_env(name: str | os.PathLike[str], *, env_options: EnvOptions = None, render_mode: str | None = None
+             ) -> GameEnv:
     """Makes one environment of the library or of a plug-in, a gymnasium.Env.
 
         env = gpureplay.make_env("MinAtar/Breakout", env_options={"sticky_action_prob": 0}, render_mode="rgb_array")
@@ -27,11 +29,11 @@ def make_env(name: str, *, env_options: EnvOptions = None, render_mode: str | No
     ValueError: no such name, options or render_mode. ModuleNotFoundError: Gymnasium is not installed.
     """
     from .envs import GameEnv
-    return GameEnv(name, env_options=env_options, render_mode=render_mode)
+    return GameEnv(name_of_path(name), env_options=env_options, render_mode=render_mode)
 
 
-def make_vec(name: str, num_envs: int, *, env_options: EnvOptions = None, autoreset: Any = "next_step",
-             render_mode: str | None = None) -> GameVectorEnv:
+def make_vec(name: str | os.PathLike[str], num_envs: int, *, env_options: EnvOptions = None,
+             autoreset: Any = "next_step", render_mode: str | None = None) -> GameVectorEnv:
     """Makes environments of the library or of a plug-in that step together, a gymnasium.vector.VectorEnv.
 
         envs = gpureplay.make_vec("MinAtar/Breakout", 64)
@@ -45,4 +47,5 @@ def make_vec(name: str, num_envs: int, *, env_options: EnvOptions = None, autore
     The other arguments and the errors are those of `make_env`.
     """
     from .envs import GameVectorEnv
-    return GameVectorEnv(name, num_envs, env_options=env_options, autoreset=autoreset, render_mode=render_mode)
+    return GameVectorEnv(name_of_path(name), num_envs, env_options=env_options, autoreset=autoreset,
+                         render_mode=render_mode)

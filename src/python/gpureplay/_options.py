@@ -7,7 +7,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import keyword
-from collections.abc import Mapping
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -60,7 +60,9 @@ def option_of(name: str, value: Any) -> bytes:
     return f"{name.rstrip('_')}=".encode() + in_c(name, text_of(value))
 
 
-def refuse_unknown(given: Mapping[str, Any], function: str) -> None:
+def refuse_unknown(given: Iterable[str], function: str, systems: Iterable[int] = OPTIONS) -> None:
+    """TypeError: a name is no option of any system. The text has those of `systems`."""
     for name in given:
         if name not in ALL:
-            raise TypeError(f"{function}() has no argument {name!r}; options of training are {', '.join(ALL)}")
+            known = dict.fromkeys(option for system in systems for option in OPTIONS[system])
+            raise TypeError(f"{function}() has no argument {name!r}; options of training are {', '.join(known)}")

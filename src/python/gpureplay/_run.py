@@ -386,7 +386,8 @@ class _Call(threading.Thread):
 def refuse_evaluations(envs: Envs, period: int, episodes: int) -> None:
     if not envs.can_evaluate and (period or episodes):
         raise InvalidArgument(f"eval_period is {period}, eval_episodes is {episodes} and eval_env is None; evaluations "
-                              "beside a list of environments need an eval_env")
+                              "beside environments that are objects need an eval_env, one more like them; "
+                              "eval_episodes=0 leaves them out")
 
 
 def _configs_of(agent: DQN, envs: Envs, settings: Settings) -> RunConfigs:

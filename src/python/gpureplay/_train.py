@@ -7,6 +7,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import functools
+import inspect
 import json
 import os
 import re
@@ -28,7 +29,7 @@ from ._config import BUFFER_SETTINGS, RunConfigs, Settings, keywords_of_buffer, 
 from ._ddpg import DDPG
 from ._device import Device, TorchDevice, caller_depth
 from ._door import buffer_words, is_program, own_words
-from ._envs import EnvOptions, NativeEnvs, check_text, env_info, open_envs, options_text
+from ._envs import EnvOptions, NativeEnvs, check_text, env_info, name_of_path, open_envs, options_text
 from ._ga3c import GA3C, refuse_other_envs as refuse_envs_of_ga3c
 from ._handle import DeferredSignals, signals_after
 from ._inputs import flag
@@ -71,7 +72,7 @@ class TrainResult:
     folder: Path | None
 
 
-def train(env: Any = None, *, preset: str | None = None, device: str | TorchDevice | Device | None = None,
+def train(env: Any = None, preset: str | None = None, *, device: str | TorchDevice | Device | None = None,
           out: str | os.PathLike[str] | None = None, resume: str | os.PathLike[str] | None = None,
           progress: bool = True, on_event: Callable[[Any], Any] | None = None, env_options: EnvOptions = None,
           eval_env: Any = None, check_nan: bool = True, buffer: Mapping[str, Any] | None = None,
@@ -114,7 +115,7 @@ def train(env: Any = None, *, preset: str | None = None, device: str | TorchDevi
     environment in Python raised an exception, which is the cause; the text names the lane."""
     given = locals()
     refuse_unknown(options, "train")
-    training = Training({**given, **options})
+    training = Training({**given, "env": name_of_path(env), **options})
     with contextlib.closing(training):
         training.create()
         with own_words(training.system):
@@ -144,8 +145,9 @@ def _with_options_of(preset: str) -> Callable[[_Train], _Train]:
     return documented
 
 
-def _train_by(systems: tuple[int, ...], default: str | None, env: Any, preset: str | None, arguments: Any
-              ) -> TrainResult:
+def _train_by(function: str, systems: tuple[int, ...], default: str | None, env: Any, preset: str | None,
+              arguments: Any) -> TrainResult:
+    refuse_unknown((name for name in arguments if name not in inspect.signature(train).parameters), function, systems)
     if preset is None and arguments.get("resume") is None:
         preset = default
     if preset is not None and system_of(preset) not in systems:
@@ -155,29 +157,29 @@ def _train_by(systems: tuple[int, ...], default: str | None, env: Any, preset: s
 
 
 @_with_options_of("fast-dqn")
-def train_dqn(env: Any = None, *, preset: str | None = None, **arguments: Unpack[DQNTraining]) -> TrainResult:
+def train_dqn(env: Any = None, preset: str | None = None, **arguments: Unpack[DQNTraining]) -> TrainResult:
     """`train` by fast DQN, DQN(lambda) or DQN with the Virtual Replay Cache. preset: None: by the environment."""
-    return _train_by((_c_api.PRESET_FAST_DQN,), None, env, preset, arguments)
+    return _train_by("train_dqn", (_c_api.PRESET_FAST_DQN,), None, env, preset, arguments)
 
 
 @_with_options_of("apex-dqn")
-def train_apex(env: str | None = None, *, preset: str | None = None, **arguments: Unpack[ApexTraining]) -> TrainResult:
+def train_apex(env: str | None = None, preset: str | None = None, **arguments: Unpack[ApexTraining]) -> TrainResult:
     """`train` by Ape-X [Horgan et al. 2018]. preset: "apex-dqn" (None), for frames of 84 x 84 bytes, or
     "apex-dqn-small"."""
-    return _train_by((_c_api.PRESET_APEX_DQN,), "apex-dqn", env, preset, arguments)
+    return _train_by("train_apex", (_c_api.PRESET_APEX_DQN,), "apex-dqn", env, preset, arguments)
 
 
 @_with_options_of("apex-dpg")
-def train_ddpg(env: str | None = None, *, preset: str | None = None, **arguments: Unpack[DDPGTraining]) -> TrainResult:
+def train_ddpg(env: str | None = None, preset: str | None = None, **arguments: Unpack[DDPGTraining]) -> TrainResult:
     """`train` by Ape-X DPG, for continuous actions. preset: "apex-dpg" (None) or "apex-dpg-small"."""
-    return _train_by((_c_api.PRESET_APEX_DPG,), "apex-dpg", env, preset, arguments)
+    return _train_by("train_ddpg", (_c_api.PRESET_APEX_DPG,), "apex-dpg", env, preset, arguments)
 
 
 @_with_options_of("ga3c")
-def train_ga3c(env: Any = None, *, preset: str | None = None, **arguments: Unpack[GA3CTraining]) -> TrainResult:
+def train_ga3c(env: Any = None, preset: str | None = None, **arguments: Unpack[GA3CTraining]) -> TrainResult:
     """`train` an actor-critic by GA3C [Babaeizadeh et al. 2017], A3C or A2C. preset: "ga3c" (None), for frames of
     84 x 84 bytes, "a3c-cpu", "a2c", one of them with -small ("a3c-small"), ..."""
-    return _train_by(ACTOR_CRITIC, "ga3c", env, preset, arguments)
+    return _train_by("train_ga3c", ACTOR_CRITIC, "ga3c", env, preset, arguments)
 
 
 _SYSTEMS: dict[int, tuple[Any, Any]] = {  # the classes of their runs and learners
@@ -542,6 +544,10 @@ class Training:
         except Interrupted:
             if not (self._stops or self._run.was_stopped_by_event):
                 raise
+        except BaseException:
+            if self._going_on():
+                self._progress.say(f"failed; {self._going_on()}")
+            raise
         finally:
             self._progress.give_warnings()
         self._check(lib.gpur_training_finish(self._handle))
@@ -556,16 +562,21 @@ class Training:
         self._is_done = not self._stops
         return TrainResult(self._agent, self._buffer, episodes, evaluations, rates, self._run.stats, config, folder)
 
-    def _say_end(self) -> None:
+    def _going_on(self) -> str:
+        """How the run can be resumed; "": it cannot."""
         folder, saved = self._folder, lib.gpur_training_saved_step(self._handle)
         command = (f"{self._program} --resume {shlex.quote(str(folder))}" if self._has_name else
                    f"train(env, resume={str(folder)!r})")
+        return "" if folder is None or saved < 0 else f"{command} goes on after step {saved}"
+
+    def _say_end(self) -> None:
+        folder, way = self._folder, self._going_on()
         if not self._stops:
             self._progress.say("done" if folder is None else f"done; the files are in {folder}")
         elif folder is None:
             self._progress.say("interrupted")
-        elif saved >= 0:
-            self._progress.say(f"interrupted; {command} goes on after step {saved}")
+        elif way:
+            self._progress.say(f"interrupted; {way}")
         else:
             self._progress.say(f"interrupted; the files are in {folder}, and there is no checkpoint to go on from")
 

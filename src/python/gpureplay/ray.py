@@ -497,7 +497,7 @@ class ApeX:
         if actors is not None:
             integer("actors", actors, 1, _c_api.APEX_MAX_ACTORS)
         named: dict[str, Any] = train.__kwdefaults__ or {}  # arguments that are no options of the library
-        refuse_unknown({name: None for name in options if name not in named}, "ApeX")
+        refuse_unknown((name for name in options if name not in named), "ApeX", APEX)
         self._given = {**named, **options, "env": env, "preset": preset, "actors": actors, "refill": refill}
         self._on_stats = on_stats
 

@@ -22,14 +22,11 @@ gpur_status gpur_sequence_check(const gpur_sequence_shape *shape)
     GPUR_REQUIRE(!shape->burst || !shape->concurrent,
                  "burst is 1 and concurrent is 1; one of them must be 0: the environments wait "
                  "for a burst of train steps");
-    GPUR_REQUIRE(
-        !shape->burst || !shape->acts_by_target,
-        "burst is 1 and the environments act by the target network (act 2); they must act by the latest (act 0), "
-        "which after a burst are the same");
-    GPUR_REQUIRE(
-        !shape->has_cache || !shape->acts_by_target,
-        "the learner has a cache of returns and the environments act by the target network (act 2); it has no target "
-        "network, so they must act by the latest (act 0)");
+    GPUR_REQUIRE(!shape->burst || !shape->acts_by_target,
+                 "burst is 1 and act is \"target\"; it must be \"latest\", which after a burst is the same");
+    GPUR_REQUIRE(!shape->has_cache || !shape->acts_by_target,
+                 "act is \"target\" and the learner has a cache of returns, and so no target network; it must be "
+                 "\"latest\"");
     GPUR_REQUIRE(shape->eval_period >= 0 && shape->eval_period % c == 0,
                  "eval_period is %" PRId64 " and target_period is %" PRId64
                  "; the first must be a multiple of the second, or 0",
