@@ -162,6 +162,23 @@ static int find_last_evaluation(const char *folder, double *mean_return, int64_t
     return 1;
 }
 
+/* A run that was interrupted before its first step has neither a checkpoint nor a learner, and begins again. */
+static int can_go_on(const char *folder, int status)
+{
+    gpur_training_config config;
+    gpur_training *t = NULL;
+    if (access(text_of("%s/checkpoint", folder), F_OK) == 0)
+        return 1;
+    if (status != INTERRUPTED || access(text_of("%s/learner.safetensors", folder), F_OK) == 0)
+        return 0;
+    gpur_status status = gpur_training_config_init(&config, sizeof config);
+    config.resume = folder;
+    if (status == GPUR_OK)
+        status = gpur_training_create(&config, &t);
+    gpur_training_destroy(t);
+    return status == GPUR_OK;
+}
+
 static void show_end(const seed_run *r, int status)
 {
     double mean_return;
@@ -170,9 +187,19 @@ static void show_end(const seed_run *r, int status)
     printf("seed %" PRId64 ": %s", r->seed, how);
     if (status != FAILED && find_last_evaluation(r->folder, &mean_return, &step))
         printf(", mean return %.7g of the evaluation after %" PRId64 " steps", mean_return, step);
-    const int goes_on = status != 0 && access(text_of("%s/checkpoint", r->folder), F_OK) == 0;
-    printf("; %s%s\n", goes_on ? "--resume " : "", r->folder);
+    if (status == INTERRUPTED && access(r->folder, F_OK) != 0)
+        printf(" before it began\n");
+    else
+        printf("; %s%s\n", status != 0 && can_go_on(r->folder, status) ? "--resume " : "", r->folder);
     fflush(stdout);
+}
+
+/* The exit status of a run, which Ctrl-C may also have ended before it listened to signals. */
+static int status_of(int how)
+{
+    if (WIFSIGNALED(how))
+        return WTERMSIG(how) == SIGINT || WTERMSIG(how) == SIGTERM ? INTERRUPTED : FAILED;
+    return WEXITSTATUS(how);
 }
 
 /* Waits for one to end. Returns its exit status. */
@@ -180,7 +207,7 @@ static int wait_for_end(int is_quiet)
 {
     int how = 0;
     const pid_t process = wait(&how);
-    const int status = process < 0 || WIFSIGNALED(how) ? FAILED : WEXITSTATUS(how);
+    const int status = process < 0 ? FAILED : status_of(how);
     for (int32_t i = 0; process > 0 && i < run_count; i++)
         if (runs[i].process == process) {
             runs[i].process = 0;
