@@ -171,12 +171,12 @@ static int can_go_on(const char *folder, int status)
         return 1;
     if (status != INTERRUPTED || access(text_of("%s/learner.safetensors", folder), F_OK) == 0)
         return 0;
-    gpur_status status = gpur_training_config_init(&config, sizeof config);
+    if (gpur_training_config_init(&config, sizeof config) != GPUR_OK)
+        return 0;
     config.resume = folder;
-    if (status == GPUR_OK)
-        status = gpur_training_create(&config, &t);
+    const int is_whole = gpur_training_create(&config, &t) == GPUR_OK;
     gpur_training_destroy(t);
-    return status == GPUR_OK;
+    return is_whole;
 }
 
 static void show_end(const seed_run *r, int status)
