@@ -24,6 +24,10 @@ static gpur_status find_type(const char *name, gpur_train_env *env)
 
 gpur_status gpur_train_find_type(const char *name, gpur_train_env *env)
 {
+    if (!env->type && !env->vector && *name == '(') /* as Python writes what has no name */
+        return gpur_fail(GPUR_INVALID_ARGUMENT,
+                         "the run had an environment that was an object of Python; gpureplay.train in Python goes on "
+                         "with it, and it is played or evaluated in an environment like it, whose name must be given");
     if (!env->type && !env->vector)
         GPUR_TRY(find_type(name, env));
     env->name = env->vector ? env->vector->name : env->type->name;

@@ -367,11 +367,23 @@ gpur_status gpur_training_adopt(gpur_training *t, gpur_replay *replay, gpur_lear
 
 /* The folder. */
 
+/* From a checkpoint, or again from the beginning if it was killed, or still runs, before its first one. */
+static int can_go_on(const gpur_training *t)
+{
+    gpur_text options = {0};
+    if (gpur_train_checkpoint_exists(t->folder) || gpur_file_exists(t->folder, learner_name))
+        return gpur_train_checkpoint_exists(t->folder);
+    const int has_options = gpur_text_file_read(t->folder, "options.txt", &options) == GPUR_OK;
+    const int can = has_options && !strstr(gpur_text_of(&options), "--checkpoint 0\n");
+    gpur_text_free(&options);
+    return can;
+}
+
 /* Going on is advised where it works. */
 static gpur_status refuse_folder(const gpur_training *t, const char *name)
 {
     const char *const quote = t->options.style == GPUR_OPTIONS_OF_KEYWORDS ? "'" : "";
-    if (!gpur_train_checkpoint_exists(t->folder))
+    if (!can_go_on(t))
         return gpur_refuse(&t->options,
                            "%s/%s is there already, of a run without a checkpoint to go on from; delete the folder %s "
                            "to begin anew in it, or another {out} begins in another one",

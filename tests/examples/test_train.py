@@ -190,6 +190,8 @@ def a_run_without_a_checkpoint_cannot_be_resumed(folder):
         assert results_of(folder / name) == before
     run(*pole(out=folder / "begun", steps=500))  # before it saved anything but rows
     (folder / "begun/learner.safetensors").unlink()
+    again = run(*pole(out=folder / "begun", steps=500), status=2).stderr
+    assert "delete" not in again and f"--resume {folder / 'begun'} goes on with the run of this folder" in again, again
     run("--resume", folder / "begun")
     assert results_of(folder / "begun") == results_of(folder / "short")
 

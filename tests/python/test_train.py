@@ -875,6 +875,11 @@ def test_the_program_in_c_refuses_settings_that_only_python_takes(tmp_path):
                           capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 2 and 'the line "agent {"trunk": [16]}"' in done.stderr
     assert "settings that Python alone takes; python -m gpureplay.train --resume goes on with this run" in done.stderr
+    small(lambda lane: Random(), agent=None, out=tmp_path / "object")
+    for words in (["--resume", tmp_path / "object", "--steps", "800"], ["evaluate", tmp_path / "object"]):
+        done = subprocess.run([os.environ["GPUREPLAY_TRAIN"], *words], capture_output=True, text=True, timeout=120,
+                              check=False)
+        assert done.returncode == 2 and "train: the run had an environment that was an object of Python" in done.stderr
 
 
 def test_a_function_a_system_has_its_options_alone(tmp_path):
