@@ -80,6 +80,14 @@ word split_word(char **words)
     return w;
 }
 
+static int is_preset(const char *name)
+{
+    int32_t i = 0;
+    while (gpur_preset_name(i, NULL) && strcmp(gpur_preset_name(i, NULL), name) != 0)
+        i++;
+    return gpur_preset_name(i, NULL) != NULL;
+}
+
 /* Takes "--name value", "--name=value" or, of an actor's process, "name=value", and moves on to the next word. */
 static int take(arguments *a, char ***words)
 {
@@ -98,8 +106,9 @@ static int take(arguments *a, char ***words)
     const int is_flag = i < count && own[i].flag;
     const char *const wanted = i < count ? own[i].wanted : gpur_training_option_value(given.name);
     if (!wanted && !is_flag)
-        return fail("%s is not an option; gpureplay-train %s --help lists them", **words,
-                    a->first ? a->first : "PRESET");
+        return is_preset(**words) ? fail("%s is a preset; it must be the first word, or follow --preset", **words)
+                                  : fail("%s is not an option; gpureplay-train %s --help lists them", **words,
+                                         a->first ? a->first : "PRESET");
     if (is_flag && given.has_equals)
         return fail("--%s has a value; it must have none", given.name);
     if (wanted && !given.value)
@@ -114,14 +123,6 @@ static int take(arguments *a, char ***words)
         a->options[a->count++] = text_of("%s=%s", given.name, given.value);
     *words += wanted && !given.has_equals ? 2 : 1;
     return 0;
-}
-
-static int is_preset(const char *name)
-{
-    int32_t i = 0;
-    while (gpur_preset_name(i, NULL) && strcmp(gpur_preset_name(i, NULL), name) != 0)
-        i++;
-    return gpur_preset_name(i, NULL) != NULL;
 }
 
 static int read_words(arguments *a, char **words)

@@ -60,6 +60,8 @@ def _read(words: Sequence[str]) -> dict[str, Any]:
         name = keyword_of(flag.removeprefix("--").replace("-", "_"))
         if name in _IN_C:
             raise InvalidArgument(f"{word} is an option of gpureplay-train alone{_IN_C[name]}")
+        if word in PRESETS:
+            raise InvalidArgument(f"{word} is a preset; it must be the first word, or follow --preset")
         if not flag.startswith("--") or (name not in ALL and name not in _OF_PROGRAM):
             command = "list" if "list" in given else given.get("preset", "PRESET")
             raise InvalidArgument(f"{word} is not an option; {_PROGRAM} {command} --help lists them")
