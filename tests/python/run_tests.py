@@ -2,15 +2,20 @@
 """The tests in tests/python, by pytest, on a library and a program of this build: "fast" with the extension module that
 lies beside the library, "off" without it, where those that concern it run. "ray": those on a cluster alone, with the
 module if it is there; "wheel": those of what pip installs, alone; "cuda": those on the library with a fake GPU, alone.
+With the file of a wheel: all but those, on a copy of the sources whose package and library are the wheel's.
 
 usage: run_tests.py libgpureplay.so print_losses fast|off|ray|wheel|cuda [pytest's arguments]
+       run_tests.py gpureplay-VERSION.whl [pytest's arguments]
 """
 
 import importlib.util
 import os
+import shutil
 import subprocess
 import sys
 import sysconfig
+import tempfile
+import zipfile
 from pathlib import Path
 
 TESTS = Path(__file__).resolve().parent
@@ -19,11 +24,26 @@ NEEDED = ("pytest", "hypothesis", "numpy", "gymnasium")
 WITHOUT = ("bad_numbers", "batches", "episodes", "inputs", "interrupts", "package", "priorities", "sequences", "steps")
 
 
+def test_wheel(wheel, arguments):
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder, "sources")
+        shutil.copytree(TESTS.parents[1], root, symlinks=True, ignore=shutil.ignore_patterns("build", ".git"))
+        shutil.rmtree(root / "src/python/gpureplay")
+        zipfile.ZipFile(wheel).extractall(root / "src/python")
+        package = root / "src/python/gpureplay"
+        environment = {**os.environ, "GPUREPLAY_LIBRARY": str(package / "libgpureplay.so"), "GPUREPLAY_FAST": ""}
+        alone = [f"--ignore={root}/tests/python/test_{name}.py" for name in ("ray", "wheel", "cuda")]
+        command = [sys.executable, "-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider", root / "tests/python", *alone]
+        return subprocess.run([*command, *arguments], env=environment, cwd=root, check=False).returncode
+
+
 def main():
     missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
     if missing:
         print(f"skipped: {sys.executable} has no {', '.join(missing)}; tests/run.sh makes an environment that has them")
         return 77
+    if sys.argv[1].endswith(".whl"):
+        return test_wheel(sys.argv[1], sys.argv[2:])
     library, print_losses, fast = sys.argv[1:4]
     alone = {name: TESTS / f"test_{name}.py" for name in ("ray", "wheel", "cuda")}
     is_alone = fast in alone
