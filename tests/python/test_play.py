@@ -121,6 +121,7 @@ def make_env(lane):
         assert f"--video is {tmp_path / 'videos'}, for which walks:make_env is made with render_mode=\"rgb_arr" in told
 
 
+@in_c
 def test_a_video_needs_pictures(pole, tmp_path, monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda _name: True)
     config = {"options": {"env": compile_plugin(tmp_path, FRAMES.replace("{12, 12}", "{144}"))}}
