@@ -78,8 +78,8 @@ site=$("$python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
 cp "$site"/jaxlib-*.dist-info/LICENSE.txt "$licenses/XLA.txt"
 
 # clang with the headers and the symbols of glibc 2.28. It knows levels of x86-64 by another option, and takes minutes
-# to optimize oneDNN's generated code, which runs once. gcc makes faster kernels and a faster extension module, which use
-# of glibc what each has.
+# to optimize oneDNN's generated code, which runs once. gcc makes faster kernels and a faster extension module. They use
+# nothing of glibc that 2.28 lacks.
 for language in cc c++; do
     cat >"$out/$language.new" <<END
 #!/usr/bin/env bash

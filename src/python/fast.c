@@ -402,8 +402,8 @@ static int find_positions(appender *self, PyObject *keywords)
     return found == count;
 }
 
-/* Sorts the arguments by column. What was left out is NULL. 0: a name is missing or unknown. A line of Python code gives
- * the same tuple of names with each call. */
+/* Sorts the arguments by column. What was left out is NULL. 0: a name is missing or unknown. A line of Python code
+ * gives the same tuple of names with each call. */
 static int sort_values(appender *self, PyObject *const *given, PyObject *keywords, PyObject **values)
 {
     if (keywords != self->keywords && !find_positions(self, keywords))
