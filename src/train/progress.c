@@ -3,6 +3,7 @@
 #include "train/progress.h"
 
 #include "base/clock.h"
+#include "base/numbers.h"
 #include "gpureplay/training.h"
 
 #include <inttypes.h>
@@ -115,16 +116,19 @@ static void add_time(gpur_text *text, double seconds)
         gpur_text_add(text, "%d:%02d", minutes, rest);
 }
 
-/* What is left is by the speed since the last row. */
-static void add_position(const gpur_progress *p, const gpur_run_stats *now, gpur_text *line)
+/* What is left, to the end or to the checkpoint after which it stops, is by the speed since the last row. */
+static void add_position(const gpur_progress *p, const gpur_run_stats *now, int is_stopping, gpur_text *line)
 {
     const gpur_train_settings *const s = p->settings;
+    const int64_t end = is_stopping ? gpur_min(s->steps, gpur_round_up(now->env_steps, s->granule)) : s->steps;
     const double speed = gpur_row_value(&p->rates, "env_steps_per_second");
     gpur_text_add(line, "%" PRId64 " of %" PRId64 " steps, %.1f%%", now->env_steps, s->steps,
                   100.0 * (double)now->env_steps / (double)s->steps);
-    if (speed > 0.0 && now->env_steps < s->steps) {
+    if (is_stopping)
+        gpur_text_add(line, ", stops at %" PRId64, end);
+    if (speed > 0.0 && now->env_steps < end) {
         gpur_text_add(line, ", ");
-        add_time(line, (double)(s->steps - now->env_steps) / speed);
+        add_time(line, (double)(end - now->env_steps) / speed);
         gpur_text_add(line, " left");
     }
     if (now->eval_episode > 0)
@@ -138,12 +142,12 @@ static void show(gpur_text *line, const char *label, double value)
         gpur_text_add(line, "  %s %.4g", label, value);
 }
 
-gpur_status gpur_progress_add_line(const gpur_progress *p, gpur_text *line)
+gpur_status gpur_progress_add_line(const gpur_progress *p, int is_stopping, gpur_text *line)
 {
     gpur_train_sample now;
     GPUR_TRY(read_sample(p, 0, &now));
     if (!p->system->show_beginning || !p->system->show_beginning(line, p->settings, &now.run))
-        add_position(p, &now.run, line);
+        add_position(p, &now.run, is_stopping, line);
     show(line, "return", now.run.recent_return);
     show(line, "evaluated", now.run.evaluated_return);
     show(line, "steps/s", gpur_row_value(&p->rates, "env_steps_per_second"));
@@ -156,7 +160,7 @@ gpur_status gpur_progress_add_summary(gpur_progress *p, gpur_text *text)
 {
     const gpur_train_span span = span_of(p, &p->first, &p->last);
     find_rates(p, &span, &p->rates);
-    GPUR_TRY(gpur_progress_add_line(p, text));
+    GPUR_TRY(gpur_progress_add_line(p, 0, text));
     gpur_text_add(text, "\n");
     if (p->system->add_summary)
         p->system->add_summary(text, &span, &p->rates);

@@ -27,8 +27,8 @@ void gpur_progress_fill_columns(const gpur_progress *progress, gpur_row *row);
 /* Adds a row if one is due, or if it is the `last` one, and then warns of what is to be warned of. */
 gpur_status gpur_progress_look(gpur_progress *progress, int is_last);
 
-/* Adds the line that shows progress. */
-gpur_status gpur_progress_add_line(const gpur_progress *progress, gpur_text *line);
+/* Adds the line that shows progress. `is_stopping` 1: the training stops at the next checkpoint. */
+gpur_status gpur_progress_add_line(const gpur_progress *progress, int is_stopping, gpur_text *line);
 
 /* After the last look: adds the last line, with the rates of the whole time, and the system's table. */
 gpur_status gpur_progress_add_summary(gpur_progress *progress, gpur_text *text);

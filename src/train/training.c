@@ -671,7 +671,7 @@ gpur_status gpur_training_look(gpur_training *t, char *line, int64_t bytes)
     if (status != GPUR_OK)
         fail_run(t, status);
     if (status == GPUR_OK && line && bytes > 0) {
-        status = gpur_progress_add_line(&t->progress, &text);
+        status = gpur_progress_add_line(&t->progress, atomic_load(&t->is_stopping), &text);
         snprintf(line, (size_t)bytes, "%s", gpur_text_of(&text));
     }
     gpur_text_free(&text);

@@ -91,6 +91,23 @@ TEST(a_training_stopped_before_its_first_step_is_resumed)
     }
 }
 
+/* Which may be minutes away, where checkpoints are far between. */
+TEST(the_line_of_progress_says_where_a_training_stops)
+{
+    short_options options;
+    const gpur_training_config config = short_training("ga3c-small", test_file_path("stops"), &options);
+    gpur_training *t = NULL;
+    char line[256];
+    CHECK_OK(open_training(&config, &t));
+    CHECK_OK(gpur_training_look(t, line, sizeof line));
+    CHECK(strstr(line, "0 of 1500 steps") && !strstr(line, "stops"));
+    gpur_training_stop(t, 0);
+    CHECK_OK(gpur_training_look(t, line, sizeof line));
+    CHECK(strstr(line, "0 of 1500 steps, 0.0%, stops at 0"));
+    gpur_training_destroy(t);
+    test_remove_folder();
+}
+
 /* The number of this process's open file of this name; -1: there is none. */
 static int find_file(const char *name)
 {
@@ -190,6 +207,7 @@ int main(int argc, char **argv)
     test_main_begin(argc, argv);
     faults_watch_json();
     RUN(a_training_stopped_before_its_first_step_is_resumed);
+    RUN(the_line_of_progress_says_where_a_training_stops);
     RUN(a_row_that_cannot_be_written_ends_the_training_with_its_reason);
     RUN(a_training_without_memory_is_refused);
     test_remove_folder();
