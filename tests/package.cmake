@@ -65,6 +65,7 @@ ${command} ${folder} && \"$<TARGET_FILE:runs>\" ${device} ${command} ${folder}")
 endif()
 
 add_python_test(test_ctypes package/test_ctypes.py $<TARGET_FILE:gpureplay>)
+add_python_test(test_abi package/test_abi.py $<TARGET_FILE:gpureplay>)
 add_python_test(test_files files/test_files.py $<TARGET_FILE:gpureplay>)
 
 # The library's environments against those of others, and plug-ins that are built outside the tree.
