@@ -247,15 +247,18 @@ def test_atari_games_are_compared_with_humans(tmp_path):
 @in_c
 def test_what_cannot_be_shown_is_said_in_a_line(pole, tmp_path):
     """A reader that has ended, as head does, wants no more."""
+    paths = {**os.environ, "PYTHONPATH": str(PACKAGE)}
     for name, *words in (("play", pole), ("train", "evaluate", pole), ("compare", pole, "--out", tmp_path / "p.png")):
         command = [sys.executable, "-m", f"gpureplay.{name}", *words]
         with open("/dev/full", "w", encoding="utf-8") as full:
-            done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False, timeout=120)
+            done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False, timeout=120,
+                                  env=paths)
         assert done.returncode == 2 and "No space left on device" in done.stderr, done
         assert "Traceback" not in done.stderr and "Warning" not in done.stderr, done
         read, write = os.pipe()
         os.close(read)
-        done = subprocess.run(command, stdout=write, stderr=subprocess.PIPE, text=True, check=False, timeout=120)
+        done = subprocess.run(command, stdout=write, stderr=subprocess.PIPE, text=True, check=False, timeout=120,
+                              env=paths)
         os.close(write)
         assert done.returncode == 0 and "rror" not in done.stderr and "pipe" not in done.stderr, done
 

@@ -229,10 +229,9 @@ TEST(a_shape_without_an_order_is_refused)
     shape = good, shape.burst = 1;
     CHECK_FAILS(gpur_sequence_check(&shape), GPUR_INVALID_ARGUMENT, "burst is 1 and concurrent is 1");
     shape.concurrent = 0;
-    CHECK_FAILS(gpur_sequence_check(&shape), GPUR_INVALID_ARGUMENT,
-                "burst is 1 and the environments act by the target");
+    CHECK_FAILS(gpur_sequence_check(&shape), GPUR_INVALID_ARGUMENT, "burst is 1 and act is \"target\"");
     shape.burst = 0, shape.has_cache = 1;
-    CHECK_FAILS(gpur_sequence_check(&shape), GPUR_INVALID_ARGUMENT, "it has no target network");
+    CHECK_FAILS(gpur_sequence_check(&shape), GPUR_INVALID_ARGUMENT, "and so no target network");
 }
 
 int main(int argc, char **argv)
