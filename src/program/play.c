@@ -114,6 +114,9 @@ static int read_words(play_words *p, char **words)
             return FAILED;
         words += taken;
     }
+    if (p->config.greedy && p->config.epsilon >= 0.0f)
+        return fail("--epsilon is %g beside --greedy, which is the best action always; leave one of them out",
+                    (double)p->config.epsilon);
     if (!p->config.path && !p->help)
         return fail("%s has no run; it must have one: the folder of a run, or a learner's file", p->command);
     return 0;
@@ -210,8 +213,8 @@ static void show_result(const gpur_play_result *r)
     else
         printf("the weights ");
     printf("of train step %" PRId64 "\n", r->version);
-    printf("mean return %.7g of %" PRId64 " games, standard deviation %.4g", r->mean_return, r->episodes,
-           r->return_deviation);
+    printf("mean return %.7g of %" PRId64 " game%s, standard deviation %.4g", r->mean_return, r->episodes,
+           r->episodes == 1 ? "" : "s", r->return_deviation);
     if (isfinite(r->interval))
         printf(", 95%% interval %.7g to %.7g", r->mean_return - r->interval, r->mean_return + r->interval);
     printf(", %.6g steps a game\n", (double)r->length / (double)r->episodes);

@@ -248,7 +248,8 @@ int train_seeds(const char *seeds, const char **options, int32_t count, const ch
         if (check_run(&runs[i], options, count, out))
             return FAILED;
     if (!is_quiet)
-        printf("%d runs, at most %d at a time, with --threads %d\n", (int)run_count, (int)at_once, (int)threads);
+        printf("%d run%s, at most %d at a time, with --threads %d\n", (int)run_count, run_count == 1 ? "" : "s",
+               (int)at_once, (int)threads);
     fflush(stdout);
     shows_notice = !is_quiet;
     forward_signals();

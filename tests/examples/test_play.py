@@ -18,7 +18,7 @@ from pathlib import Path
 from test_train import DEVICE, ROOT, compile_plugin, pole, rows_of, run, start, wait_for, why_not
 
 GAME = re.compile(r"^game (\d+): return (\S+), (\d+) steps$", flags=re.M)
-RESULT = re.compile(r"^mean return (\S+) of (\d+) games, standard deviation (\S+?)(?:, 95% interval (\S+) to (\S+))?, "
+RESULT = re.compile(r"^mean return (\S+) of (\d+) games?, standard deviation (\S+?)(?:, 95% interval (\S+) to (\S+))?, "
                     r"(\S+) steps a game$", flags=re.M)
 
 
@@ -75,8 +75,8 @@ def an_interrupted_command_shows_what_it_has(folder):
     process = start("play", folder, "--episodes", "1e9")
     first = process.stdout.readline()
     process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=60)
-    assert process.returncode == 130 and result_of(out)[1] == len(games_of(first + out)) > 0, (out, err)
+    out, err = first + process.stdout.read(), process.stderr.read()  # communicate loses what readline has read ahead
+    assert process.wait(timeout=60) == 130 and result_of(out)[1] == len(games_of(out)) > 0, (out, err)
 
 
 def what_a_game_shows_is_drawn(folder):
@@ -222,6 +222,7 @@ def commands_have_help_and_refuse_other_words(folder, whole):
         (["play", whole, "--episodes", "many"], ['--episodes is "many"']),
         (["evaluate", whole, "--envs", 5000], ['--envs is "5000"; it must be a whole number of 1 to 1024']),
         (["evaluate", whole, "--epsilon", 1.5], ['--epsilon is "1.5"; it must be 0 to 1']),
+        (["play", whole, "--greedy", "--epsilon", 0.5], ["--epsilon is 0.5 beside --greedy", "leave one of them out"]),
         (["evaluate", whole, "--weights", "worst"], ['--weights is "worst"; it must be best or last']),
         (["evaluate", whole, "--device", "gpu"], ["gpu", "cpu"]),
         (["evaluate", whole, "--seed", "-1"], ['--seed is "-1"']),
@@ -262,6 +263,8 @@ def seeds_run_side_by_side(folder):
     assert run("--env", "CartPole-v1", "--device", DEVICE, "--steps", 500, "--prepopulation", 100, "--eval-episodes", 0,
                "--seeds", 9, "--quiet", cwd=folder).stdout == ""
     assert (folder / "runs/CartPole-v1-9/learner.safetensors").exists()
+    one = run(*options, "--seeds", 8).stdout
+    assert re.match(r"1 run, at most \d+ at a time, with --threads 1\nseed 8: done, ", one), one
     for words, wanted in ((["--seeds", "5-3"], '--seeds is "5-3"; it must be A-B'), (["--seeds", "x"], '"x"'),
                           (["--seeds", "1-2000"], "at most 1024"), (["--seeds", "1-2", "--seed", 3], "--seed is given"),
                           (["--seeds", "1-2", "--steps", 0], "--steps")):
