@@ -8,6 +8,7 @@ import json
 import math
 import os
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -79,10 +80,13 @@ def test_the_module_plays(pole):
     assert all(16 < mean < 30 for mean in np.mean(random, axis=1))  # of random play the mean is 22
     in_gymnasium = list(play.play(pole, episodes=2, env="gymnasium:CartPole-v1"))
     assert all(game.score == game.length for game in in_gymnasium)
-    for words, wanted in ((["none"], "none is no folder of a run: it has no config.json"),
-                          ([pole, "--episodes", 0], "--episodes is 0; it must be 1 or more"),
+    for words, wanted in ((["none"], "there is no none; it must be the folder of a run, or a learner's file"),
+                          ([pole, "--episodes", 0], "--episodes is 0; it must be 1 to 1"),
                           ([pole, "--env", "Nothing-v9"], "Nothing-v9"), ([pole, "--weights", "worst"], "worst"),
                           ([pole, "--epsilon", 2], "--epsilon is 2.0; it must be 0 to 1"),
+                          ([pole, "--greedy", "--epsilon", 0.5], "--epsilon is 0.5 beside --greedy, which is"),
+                          ([pole, "--envs", 2], "unrecognized arguments: --envs"),
+                          ([pole / "learner.safetensors"], "--env is missing and "),
                           ([pole, "--episode", 2], "unrecognized arguments: --episode")):
         assert wanted in module("play", *words, wanted=2).stderr
 
@@ -94,13 +98,78 @@ def test_both_programs_evaluate(pole):
                                     "--env-options", "max_steps=5"], check=True, timeout=120, capture_output=True,
                                    text=True, env={**os.environ, "PYTHONPATH": str(PACKAGE)}).stdout
                     for program in ([sys.executable, "-m", "gpureplay"], [TRAIN]))
-    assert ours == "mean return 5 of 4 games, standard deviation 0, 95% interval 5 to 5\n" and ours.rstrip() in theirs
+    assert ours == "mean return 5 of 4 games, standard deviation 0, 95% interval 5 to 5, 5 steps a game\n"
+    assert theirs.endswith(ours)
     shown = module("train", "evaluate", pole, "--episodes", 3).stdout
     mean, deviation, low, high = map(float, re.fullmatch(
-        r"mean return (\S+) of 3 games, standard deviation (\S+), 95% interval (\S+) to (\S+)\n", shown).groups())
+        r"mean return (\S+) of 3 games, standard deviation (\S+), 95% interval (\S+) to (\S+), "
+        r"\S+ steps a game\n", shown).groups())
     half = 4.303 * deviation * math.sqrt(3 / 2) / math.sqrt(3)
     assert math.isclose(mean - low, half, rel_tol=1e-3) and math.isclose(high - mean, half, rel_tol=1e-3)
-    assert "usage: python -m gpureplay.train evaluate " in module("train", "evaluate", "--help").stdout
+    alone = module("train", "evaluate", pole, "--episodes", 1, "--threads", 1).stdout
+    assert re.match(r"mean return \S+ of 1 game, standard deviation 0, \S+ steps a game\n", alone), alone
+    for envs in (0, 1025):
+        assert f"--envs is {envs}; it must be 1 to 1024" in module(
+            "train", "evaluate", pole, "--envs", envs, wanted=2).stderr
+
+
+@in_c
+def test_many_environments_play_at_once(pole):
+    """As many games as wanted, whose mean is that of one environment; with the best action always they end alike."""
+    together, alone = (sorted(play.play(pole, episodes=60, envs=envs, epsilon=1.0)) for envs in (7, 1))
+    assert len(together) == len(alone) == 60 and together != alone
+    assert all(16 < np.mean([game.score for game in games]) < 30 for games in (together, alone))
+    assert len(list(play.play(pole, episodes=2, envs=5))) == 2
+
+
+@in_c
+def test_an_interrupted_command_shows_what_it_has(pole):
+    process = subprocess.Popen([sys.executable, "-m", "gpureplay", "play", pole, "--episodes", "1e9"],
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                               env={**os.environ, "PYTHONPATH": str(PACKAGE)})
+    first = process.stdout.readline()
+    process.send_signal(signal.SIGINT)
+    out, err = first + process.stdout.read(), process.stderr.read()
+    count = len(re.findall("^game ", out, flags=re.M))
+    assert process.wait(timeout=60) == 130 and f" of {count} game" in out and "Traceback" not in err, (out, err)
+
+
+@in_c
+def test_a_file_needs_its_game(pole, tmp_path):
+    file = tmp_path / "best.safetensors"
+    file.write_bytes((pole / "best.safetensors").read_bytes())
+    assert "--env is missing and " in module("train", "evaluate", file, wanted=2).stderr
+    given = ("--env", "CartPole-v1", "--episodes", 4, "--greedy")
+    of_file = module("train", "evaluate", file, *given).stdout
+    assert of_file == module("train", "evaluate", pole, "--weights", "best", *given).stdout
+
+
+@in_c
+@pytest.mark.parametrize("kind", ["pole", "frames"])
+def test_both_programs_draw_what_a_game_shows(kind, request):
+    """With the same letters and numbers."""
+    folder = request.getfixturevalue(kind)
+    words = ("play", folder, "--greedy", "--episodes", "1", "--text")
+    ours = module(words[0], *words[1:]).stdout.splitlines()
+    theirs = subprocess.run([TRAIN, *words], check=True, timeout=120, capture_output=True, text=True).stdout
+    if kind == "frames":  # in which nothing is random
+        assert [line for line in theirs.splitlines() if not line.startswith("the weights")] == ours
+    numbers = [line for line in ours if re.fullmatch(r"(-?[\d.e-]+ ){3}-?[\d.e-]+", line)]
+    assert kind == "frames" or f"{len(numbers)} steps" in ours[-2]
+
+
+@in_c
+@pytest.mark.parametrize("typed, said", [
+    (("gpureplay",), "python -m gpureplay"), (("gpureplay.train",), "python -m gpureplay.train"),
+    (("gpureplay", "play"), "python -m gpureplay play"), (("gpureplay.play",), "python -m gpureplay.play"),
+    (("gpureplay.train", "evaluate"), "python -m gpureplay.train evaluate"),
+    (("gpureplay", "compare"), "python -m gpureplay compare")])
+def test_messages_have_the_name_that_was_typed(typed, said):
+    done = {words: subprocess.run([sys.executable, "-m", *typed, *words], capture_output=True, text=True, check=False,
+                                  timeout=120, env={**os.environ, "PYTHONPATH": str(PACKAGE)})
+            for words in (("--help",), ("no-such-thing",))}
+    assert done["--help",].stdout.startswith(f"usage: {said} "), done
+    assert done["no-such-thing",].stderr.splitlines()[-1].startswith(f"{said}: "), done
 
 
 def test_a_run_in_an_object_is_played_in_an_environment_with_a_name(tmp_path):

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Messages of trainings in the words of the door that was used: the function `train`, whose keywords they then name, or
-the program `python -m gpureplay.train`, whose options they name. The library writes its own messages so; here are those
+the program `python -m gpureplay`, whose options they name. The library writes its own messages so; here are those
 of Python, and those about the buffer and the learner, which Python makes."""
 
 from __future__ import annotations
@@ -40,11 +40,19 @@ def program_words() -> Iterator[None]:
         _program.speaks = False
 
 
+def program(command: str = "") -> str:
+    """This program's name as the user typed it, with the command: "python -m gpureplay play"."""
+    name = getattr(getattr(sys.modules["__main__"], "__spec__", None), "name", "").removesuffix(".__main__")
+    if name.partition(".")[0] != __package__:
+        name = "gpureplay.train"
+    return f"python -m {name} {'' if name.endswith(f'.{command}') else command}".rstrip()
+
+
 @contextlib.contextmanager
-def lines_of_warnings(program: str) -> Iterator[None]:
+def lines_of_warnings() -> Iterator[None]:
     """Inside, a warning is a line of the program, without the place in Python's sources from which it came."""
     def show(message: Warning | str, *_place: Any, **_others: Any) -> None:
-        print(f"{program}: {message}", file=sys.stderr)
+        print(f"{program()}: {message}", file=sys.stderr)
 
     with warnings.catch_warnings():
         warnings.showwarning = show

@@ -28,7 +28,7 @@ from ._buffer import ReplayBuffer
 from ._config import BUFFER_SETTINGS, RunConfigs, Settings, keywords_of_buffer, keywords_of_learner, leaves_doubt
 from ._ddpg import DDPG
 from ._device import Device, TorchDevice, caller_depth
-from ._door import buffer_words, is_program, own_words
+from ._door import buffer_words, is_program, own_words, program
 from ._envs import EnvOptions, NativeEnvs, check_text, env_info, name_of_path, open_envs, options_text
 from ._ga3c import GA3C, refuse_other_envs as refuse_envs_of_ga3c
 from ._handle import DeferredSignals, signals_after
@@ -208,7 +208,7 @@ class Training:
     _run: Any  # a Run, Apex or GA3C
     _agent: Any  # a DQN, DDPG or ActorCritic
     _buffer: Any = None
-    _program = "python -m gpureplay.train"
+    _words = ""  # of the command line that resumes it, beside --resume
 
     def __init__(self, given: Mapping[str, Any], begins_again: bool = False):
         with own_words(system_of(given["preset"])):
@@ -565,7 +565,7 @@ class Training:
     def _going_on(self) -> str:
         """How the run can be resumed; "": it cannot."""
         folder, saved = self._folder, lib.gpur_training_saved_step(self._handle)
-        command = (f"{self._program} --resume {shlex.quote(str(folder))}" if self._has_name else
+        command = (f"{program(self._words)} --resume {shlex.quote(str(folder))}" if self._has_name else
                    f"train(env, resume={str(folder)!r})")
         return "" if folder is None or saved < 0 else f"{command} goes on after step {saved}"
 

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ._door import end_without_reader
+from ._door import end_without_reader, program
 from ._run_folder import folders_among, grouped
 from ._scores import human_normalized
 from .plot import Curve, average_episodes, evaluations_of, interval, settings_of
@@ -148,7 +148,7 @@ def draw(groups: Sequence[Group], out: str | os.PathLike[str]) -> None:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m gpureplay.compare", description=__doc__,
+    parser = argparse.ArgumentParser(prog=program("compare"), description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("runs", metavar="RUN", nargs="+", help="the folder of a run")
     parser.add_argument("--out", metavar="FILE", help="the picture (compare.png in the folder that all are in)")
@@ -168,7 +168,7 @@ def main() -> int:
     except ModuleNotFoundError:
         print("no picture, which matplotlib draws: pip install matplotlib", file=sys.stderr)
     except (OSError, ValueError, KeyError) as error:
-        print(f"python -m gpureplay.compare: {error}", file=sys.stderr)
+        print(f"{program('compare')}: {error}", file=sys.stderr)
         return 2
     return 0
 

@@ -1,26 +1,31 @@
 # SPDX-License-Identifier: MIT
-"""Plays games by the weights of a run: python -m gpureplay.play RUN [--episodes N] [--video FOLDER]. Needs gymnasium,
-and for videos moviepy, with which Gymnasium's RecordVideo writes them. `python -m gpureplay.train evaluate RUN` shows
-the mean return alone.
+"""Plays games by the weights of a run: python -m gpureplay play RUN [--episodes N] [--video FOLDER]. Needs gymnasium,
+and for videos moviepy, with which Gymnasium's RecordVideo writes them. `python -m gpureplay evaluate RUN` shows the
+mean return alone.
 
 RUN is the folder of a run, of any of the programs, in a game of the library, a plug-in, or an environment of Gymnasium
-or another that has a name. `gpureplay-train play` and `evaluate` are faster, and play what is in C."""
+or another that has a name, or with --env a learner's file. `gpureplay-train play` and `evaluate` are faster, and play
+what is in C."""
 
 from __future__ import annotations
 
 import argparse
 import collections
+import contextlib
 import importlib.util
 import os
+import signal
 import sys
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from . import _c_api
-from ._door import end_without_reader, lines_of_warnings
+from ._device import Device
+from ._door import end_without_reader, lines_of_warnings, program
 from ._envs import is_native, maker_of_name, options_dict
 from ._library import GpureplayError
 from ._make_envs import make_env
@@ -29,6 +34,12 @@ from ._run_folder import read_config
 from .plot import interval
 
 _FILES = {"last": "", "best": "best.safetensors"}
+_INTERRUPTED = 130
+_MAX_ENVS = 1024
+_FILE_EPSILON = 0.05  # of a learner's file, which does not tell that of its run
+_LETTERS = ".123456789abcdefghijklmnopqrstuvwxyz"  # of the last channel that is not 0
+_LARGEST_PICTURE, _MOST_NUMBERS = 40, 16  # sides of what is drawn; numbers that are shown of the rest
+_FRAME_SECONDS = 0.066  # on a terminal
 
 
 class Game(NamedTuple):
@@ -38,8 +49,8 @@ class Game(NamedTuple):
     length: int
 
 
-def _make(config: dict[str, Any], env: str | None, env_options: str | None, video: str | None) -> Any:
-    """The run's environment, or another one; recorded to the folder `video`."""
+def _make(config: dict[str, Any], env: str | None, env_options: str | None, video: str | None, number: int = 0) -> Any:
+    """The run's environment, or another one; recorded to the folder `video`. number: of several."""
     if video is not None and importlib.util.find_spec("moviepy") is None:
         raise ModuleNotFoundError("Gymnasium writes videos with moviepy, which is not installed; `pip install moviepy`",
                                   name="moviepy")
@@ -54,7 +65,7 @@ def _make(config: dict[str, Any], env: str | None, env_options: str | None, vide
             made: Any = make_env(name, env_options=options, render_mode=render_mode)
         else:
             given = {} if render_mode is None else {"render_mode": render_mode}
-            made = maker_of_name(name, {**options_dict(options), **given})(0)
+            made = maker_of_name(name, {**options_dict(options), **given})(number)
     except (TypeError, ValueError) as error:
         if video is None or "render_mode" not in str(error):
             raise
@@ -84,6 +95,18 @@ def _stacked(shape: tuple[int, ...], shown: tuple[int, ...], repeats: bool) -> C
     return see
 
 
+def _config_of(run: Path, env: str | None) -> dict[str, Any]:
+    """A learner's file does not say what its network plays."""
+    if run.is_dir():
+        return read_config(run)
+    if not run.exists():
+        raise FileNotFoundError(f"there is no {run}; it must be the folder of a run, or a learner's file")
+    if env is None:
+        raise ValueError(f"--env is missing and {run} is not the folder of a run; a file needs the game that its "
+                         "network plays")
+    return {"options": {}, "environment": {}, "run": {"eval_epsilon": _FILE_EPSILON}}
+
+
 def _epsilon_of(config: dict[str, Any]) -> float:
     """That of the run's evaluations; actor-critics have none."""
     return float(next((config[name]["eval_epsilon"] for name in ("run", "apex") if name in config), 0.0))
@@ -91,96 +114,187 @@ def _epsilon_of(config: dict[str, Any]) -> float:
 
 def play(run: str | os.PathLike[str], *, episodes: int = 5, seed: int = 1, weights: str = "last", greedy: bool = False,
          epsilon: float | None = None, env: str | None = None, env_options: str | None = None,
-         video: str | None = None, device: str = "auto") -> Iterator[Game]:
-    """Plays games, one after another.
+         video: str | None = None, device: str = "auto", threads: int = 0, envs: int = 1,
+         on_obs: Callable[[Any], Any] | None = None, stop: Callable[[], Any] | None = None) -> Iterator[Game]:
+    """Plays games, each yielded when it has ended.
 
-    run: the folder of a run. weights: "last", or "best": those of its best evaluation.
+    run: the folder of a run, or a learner's file, which needs env. weights: "last", or "best": those of its best
+    evaluation.
     epsilon: the probability of a random action; None: that of the run's evaluations. greedy: the best action always.
     env, env_options: in place of those of the run. video: the folder to which each episode is recorded.
+    threads: that compute on the CPU; 0: all cores. envs: environments that play at the same time, with one inference.
+    on_obs: gets what the first of them shows before each of its steps. stop: asked before each step of all; True: no
+    further one.
     """
     folder = Path(run)
-    config = read_config(folder)
+    config = _config_of(folder, env)
     if weights == "best" and not (folder / _FILES["best"]).exists():
         raise FileNotFoundError(f"{folder} has no {_FILES['best']}, the weights of its best evaluation, which a run "
                                 "keeps that evaluates; the newest weights are \"last\"")
-    policy = Policy.open(folder / _FILES[weights], device=device, seed=seed)
-    made = _make(config, env, env_options, video)
-    try:
-        see = _stacked(policy._obs.shape, made.observation_space.shape or (),
-                       config.get("replay", {}).get("stack_pad") == "repeat")
-        noise = 0.0 if greedy else _epsilon_of(config) if epsilon is None else epsilon
-        act = _actor(policy, noise, greedy)
+    with contextlib.ExitStack() as closing:
+        opened = closing.enter_context(Device(device, threads=threads))
+        policy = closing.enter_context(Policy.open(folder / _FILES[weights], device=opened, seed=seed, max_batch=envs))
+        made = []
+        for number in range(envs):
+            made.append(_make(config, env, env_options, video, number))
+            closing.callback(made[-1].close)
+        own = 0.0 if policy.config["head"] in ("softmax_value", "tanh_action") else _epsilon_of(config)
+        act = _actor(policy, 0.0 if greedy else own if epsilon is None else epsilon, greedy)
         limit = sys.maxsize if config["environment"].get("max_steps") else _c_api.EVALUATION_STEPS
-        for game in range(episodes):
-            yield _play_one(made, see, act, limit, seed if game == 0 else None)
-    finally:
-        made.close()
-        policy.close()
+        sees = [_stacked(policy._obs.shape, one.observation_space.shape or (),
+                         config.get("replay", {}).get("stack_pad") == "repeat") for one in made]
+        yield from _play_all(made, sees, act, limit, seed, episodes, on_obs, stop)
 
 
-def _actor(policy: Policy, epsilon: float, greedy: bool) -> Callable[[np.ndarray], Any]:
+def _actor(policy: Policy, epsilon: float, greedy: bool) -> Callable[[np.ndarray], list[Any]]:
     head = policy.config["head"]
     if head == "tanh_action":
-        return lambda obs: policy.act_vectors(obs[None])[0]
+        return lambda obs: list(policy.act_vectors(obs))
     drawn = {"greedy": greedy} if head == "softmax_value" else {}
-    return lambda obs: int(policy.act(obs[None], epsilon, **drawn)[0])
+    return lambda obs: policy.act(obs, epsilon, **drawn).tolist()
 
 
-def _play_one(env: Any, see: Callable[[Any, bool], np.ndarray], act: Callable[[np.ndarray], Any], limit: int,
-              seed: int | None) -> Game:
-    """A lost life does not end it. seed: of this game and those that follow."""
+def _play_all(envs: list[Any], sees: list[Any], act: Callable[[np.ndarray], list[Any]], limit: int, seed: int,
+              episodes: int, on_obs: Callable[[Any], Any] | None, stop: Callable[[], Any] | None) -> Iterator[Game]:
+    """Each environment begins a game as soon as its last one has ended, until so many have begun."""
+    playing: dict[int, Generator[tuple[Any, Any], Any, Game]] = {}
+    seen: dict[int, tuple[Any, Any]] = {}
+    begun = 0
+    while (playing or begun < episodes) and not (stop is not None and stop()):
+        for i in range(len(envs)):
+            if i not in playing and begun < episodes:
+                playing[i] = _play_one(envs[i], sees[i], limit, seed + i if begun < len(envs) else None)
+                seen[i], begun = next(playing[i]), begun + 1
+        if on_obs is not None and 0 in playing:
+            on_obs(seen[0][0])
+        for i, action in zip([*playing], act(np.stack([seen[i][1] for i in playing]))):
+            try:
+                seen[i] = playing[i].send(action)
+            except StopIteration as end:
+                del playing[i]
+                yield end.value
+
+
+def _play_one(env: Any, see: Callable[[Any, bool], np.ndarray], limit: int, seed: int | None
+              ) -> Generator[tuple[Any, Any], Any, Game]:
+    """Yields what the environment shows and what the network sees, and is sent the action. A lost life does not end the
+    game. seed: of this game and those that follow."""
     score, length, goes_on = 0.0, 0, True
     while goes_on:
         shown, _ = env.reset(seed=seed)
         obs, ended, seed = see(shown, True), False, None
         while not ended and length < limit:
-            shown, reward, terminated, truncated, info = env.step(act(obs))
+            shown, reward, terminated, truncated, info = env.step((yield shown, obs))
             obs, ended = see(shown, False), terminated or truncated
             score, length = score + float(reward), length + 1
         goes_on = ended and bool(info.get("continues")) and length < limit
     return Game(score, length)
 
 
-@lines_of_warnings("python -m gpureplay")
+def _draw(shown: Any) -> None:
+    """A small image as letters, else numbers. On a terminal a picture takes the place of the one before."""
+    frame, is_terminal = np.asarray(shown), sys.stdout.isatty()
+    if frame.ndim in (2, 3) and max(frame.shape[:2]) <= _LARGEST_PICTURE:
+        cells = frame.reshape(*frame.shape[:2], -1) != 0
+        last = (cells * np.arange(1, cells.shape[2] + 1)).max(2)
+        rows = ["".join(_LETTERS[min(cell, len(_LETTERS) - 1)] for cell in row) for row in last]
+        print("\033[H\033[J" * is_terminal + "\n".join(rows) + "\n")
+    else:
+        numbers = [f"{number:.4g}" for number in frame.ravel()[:_MOST_NUMBERS]]
+        print(" ".join([*numbers, *["..."] * (frame.size > _MOST_NUMBERS)]))
+    if is_terminal:
+        sys.stdout.flush()
+        time.sleep(_FRAME_SECONDS)
+
+
+def _listen_to_signals() -> list[int]:
+    """The first Ctrl-C stops the games, a second one the program. Returns those that came, as they come."""
+    received: list[int] = []
+
+    def stop(number: int, _frame: Any) -> None:
+        received.append(number)
+        if len(received) > 1:
+            os._exit(_INTERRUPTED)
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, stop)
+    return received
+
+
+def _whole(text: str) -> int:
+    """Also as 1e6."""
+    number = float(text)
+    if not number.is_integer():
+        raise ValueError(f"{text} is no whole number")
+    return int(number)
+
+
+def _show_result(games: list[Game]) -> None:
+    scores = np.array([game.score for game in games])
+    mean, half = interval(scores) if len(games) > 1 else (scores[0], 0.0)
+    between = f", 95% interval {mean - half:.7g} to {mean + half:.7g}" if len(games) > 1 else ""
+    print(f"mean return {mean:.7g} of {len(games)} game{'s' * (len(games) > 1)}, standard deviation "
+          f"{scores.std():.4g}{between}, {np.mean([game.length for game in games]):.6g} steps a game", flush=True)
+
+
+def _check(given: dict[str, Any]) -> None:
+    for name, high in (("episodes", 10**15), ("envs", _MAX_ENVS)):
+        if given.get(name) is not None and not 1 <= given[name] <= high:
+            raise ValueError(f"--{name} is {given[name]}; it must be 1 to {high}")
+    if not 0 <= (given["epsilon"] or 0) <= 1:
+        raise ValueError(f"--epsilon is {given['epsilon']}; it must be 0 to 1")
+    if given["greedy"] and given["epsilon"] is not None:
+        raise ValueError(f"--epsilon is {given['epsilon']:g} beside --greedy, which is the best action always; leave "
+                         "one of them out")
+    if given["video"] is not None and (given.get("envs") or 1) > 1:
+        raise ValueError(f"--envs is {given['envs']}; beside --video it must be 1")
+
+
+@lines_of_warnings()
 def main(command: str = "play") -> int:
     """command: "play", or "evaluate", which shows the result alone."""
-    program = f"python -m gpureplay.{'play' if command == 'play' else 'train evaluate'}"
-    default = 5 if command == "play" else 30
-    parser = argparse.ArgumentParser(prog=program, description=__doc__, allow_abbrev=False,
+    is_play = command == "play"
+    default = 5 if is_play else 30
+    parser = argparse.ArgumentParser(prog=program(command), description=__doc__, allow_abbrev=False,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("run", metavar="RUN", help="the folder of a run")
-    parser.add_argument("--episodes", metavar="N", type=int, default=default, help=f"games; {default}")
+    parser.add_argument("run", metavar="RUN", help="the folder of a run, or with --env a learner's file")
+    parser.add_argument("--episodes", metavar="N", type=_whole, default=default, help=f"games; {default}")
+    if is_play:
+        parser.add_argument("--text", action="store_true", help="draw what the game shows: small images as letters, "
+                            "else its numbers")
+    else:
+        parser.add_argument("--envs", metavar="N", type=_whole, help="environments; 8, with --video 1")
     parser.add_argument("--video", metavar="FOLDER", help="where a video of each episode goes")
     parser.add_argument("--weights", choices=_FILES, default="last", help="of the best evaluation, or the last ones")
     parser.add_argument("--epsilon", metavar="X", type=float, help="probability of a random action; that of the run's "
-                        "evaluations")
+                        f"evaluations, or of a file {_FILE_EPSILON}")
     parser.add_argument("--greedy", action="store_true", help="the best action always")
-    parser.add_argument("--seed", metavar="N", type=int, default=1, help="of everything random")
-    parser.add_argument("--env", metavar="NAME", help="the environment, in place of the run's")
+    parser.add_argument("--seed", metavar="N", type=_whole, default=1, help="of everything random")
+    parser.add_argument("--env", metavar="NAME", help="the environment, in place of the run's, or of a file")
     parser.add_argument("--env-options", metavar="LIST", help="the environment's: a=1,b=2")
     parser.add_argument("--device", metavar="NAME", default="auto", help="auto, cpu or cuda:N")
+    parser.add_argument("--threads", metavar="N", type=_whole, default=0, help="threads that compute on the CPU; 0: as "
+                        "many as there are cores")
     given = vars(parser.parse_args())
-    games = []
+    games: list[Game] = []
     try:
-        if given["episodes"] < 1:
-            raise ValueError(f"--episodes is {given['episodes']}; it must be 1 or more")
-        if not 0 <= (given["epsilon"] or 0) <= 1:
-            raise ValueError(f"--epsilon is {given['epsilon']}; it must be 0 to 1")
-        for game in play(given.pop("run"), **given):
+        _check(given)
+        if given.pop("text", False):
+            given["on_obs"] = _draw
+        given["envs"] = min(given.get("envs") or (1 if is_play or given["video"] is not None else 8), given["episodes"])
+        received = _listen_to_signals()
+        for game in play(given.pop("run"), stop=lambda: received, **given):
             games.append(game)
-            if command == "play":
+            if is_play:
                 print(f"game {len(games)}: return {game.score:.7g}, {game.length} steps", flush=True)
-        scores = np.array([game.score for game in games])
-        mean, half = interval(scores) if len(games) > 1 else (scores[0], 0.0)
-        between = f", 95% interval {mean - half:.7g} to {mean + half:.7g}" if len(games) > 1 else ""
-        print(f"mean return {mean:.7g} of {len(games)} games, standard deviation {scores.std():.4g}{between}",
-              flush=True)
+        if games:
+            _show_result(games)
     except BrokenPipeError:
         return end_without_reader()
     except (OSError, ValueError, KeyError, TypeError, ImportError, GpureplayError) as error:
-        print(f"{program}: {error}", file=sys.stderr)
+        print(f"{program(command)}: {error}", file=sys.stderr)
         return 2
-    return 0
+    return _INTERRUPTED if len(games) < given["episodes"] else 0
 
 
 if __name__ == "__main__":

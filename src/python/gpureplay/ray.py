@@ -98,7 +98,7 @@ class _Training(Training):
     """A training whose actors are elsewhere."""
 
     actors = 0
-    _program = "python -m gpureplay.train --engine ray"
+    _words = "--engine ray"
 
     @property
     def run(self) -> Any:

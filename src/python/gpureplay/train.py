@@ -18,7 +18,7 @@ import types
 from collections.abc import Sequence
 from typing import Any
 
-from ._door import lines_of_warnings, program_words
+from ._door import lines_of_warnings, program, program_words
 from ._envs import game_names, is_native, name_of, open_envs
 from ._library import GpureplayError, InvalidArgument, for_program, in_c, lib, text_by
 from ._options import ALL, PRESETS, keyword_of
@@ -26,10 +26,10 @@ from ._python_envs import PythonEnvs, PythonVector
 from ._run import EnvError
 from ._train import train
 
-_PROGRAM = "python -m gpureplay.train"
 _INTERRUPTED = 130
-_OF_PROGRAM = {"out": "FOLDER", "resume": "FOLDER", "engine": "local|ray", "refill": None, "quiet": None, "list": None,
-               "help": None}  # what stands for the value of options that are this program's; None: they have none
+# What stands for the value of options that are this program's. None: they have none.
+_OF_PROGRAM = {"out": "FOLDER", "resume": "FOLDER", "engine": "local|ray", "refill": None,
+               "quiet": None, "list": None, "help": None}
 _IN_C = {"seeds": "; here each run is started by itself, with its --seed", "work": ""}
 _NAMES_IN_C = "a game of --list, or a plug-in: ./games.so or ./games.so:Corridor"
 
@@ -64,7 +64,7 @@ def _read(words: Sequence[str]) -> dict[str, Any]:
             raise InvalidArgument(f"{word} is a preset; it must be the first word, or follow --preset")
         if not flag.startswith("--") or (name not in ALL and name not in _OF_PROGRAM):
             command = "list" if "list" in given else given.get("preset", "PRESET")
-            raise InvalidArgument(f"{word} is not an option; {_PROGRAM} {command} --help lists them")
+            raise InvalidArgument(f"{word} is not an option; {program(command)} --help lists them")
         wanted = _OF_PROGRAM[name] if name in _OF_PROGRAM else \
             lib.gpur_training_option_value(name.rstrip("_").encode()).decode()
         if wanted is None and equals:
@@ -94,7 +94,7 @@ def _help(given: dict[str, Any]) -> str:
     # Without what the program in C alone has.
     ours = re.sub(r"^(?:.* --work I .*\n|  --(?:seeds|work) .*\n(?: {20}.*\n)*)", "", text, flags=re.M)
     names = f"{_NAMES_IN_C.replace(', or', ',')},\n{34 * ' '}an id of Gymnasium, or a function: module:make_env"
-    return ours.replace(_NAMES_IN_C, names).replace("gpureplay-train", _PROGRAM) + (
+    return ours.replace(_NAMES_IN_C, names).replace("gpureplay-train", program()) + (
         more if str(topic).startswith("apex") else "")
 
 
@@ -155,7 +155,7 @@ def _run(given: dict[str, Any]) -> None:
     trainer()
 
 
-@lines_of_warnings(_PROGRAM)
+@lines_of_warnings()
 def main() -> int:
     if sys.argv[1:2] in (["play"], ["evaluate"], ["compare"]):
         command = sys.argv.pop(1)
@@ -176,7 +176,7 @@ def main() -> int:
     except (GpureplayError, OSError, ValueError, TypeError, ImportError) as error:
         if isinstance(error, EnvError) and error.__cause__ is not None:
             traceback.print_exception(type(error.__cause__), error.__cause__, error.__cause__.__traceback__)
-        print(f"{_PROGRAM}: {for_program(str(error))}", file=sys.stderr)
+        print(f"{program()}: {for_program(str(error))}", file=sys.stderr)
         return 2
     return 0
 
