@@ -24,7 +24,9 @@ if(TARGET gpureplay_examples_env)
     foreach(device IN LISTS GPUREPLAY_TEST_DEVICES)
         add_python_test(test_train.${device} examples/test_train.py ${device} $<TARGET_FILE:gpureplay-train>)
         add_python_test(test_play.${device} examples/test_play.py ${device} $<TARGET_FILE:gpureplay-train>)
-        set_property(TEST test_play.${device} APPEND PROPERTY LABELS "${device}")
+        add_python_test(test_play_in_python.${device} examples/test_play.py ${device} ${Python3_EXECUTABLE} -m
+            gpureplay)
+        set_property(TEST test_play.${device} test_play_in_python.${device} APPEND PROPERTY LABELS "${device}")
         add_python_test(test_stops.${device} examples/test_stops.py ${device} 3 $<TARGET_FILE:gpureplay-train>)
         add_python_test(test_stops_in_python.${device} examples/test_stops.py ${device} 3 ${Python3_EXECUTABLE} -m
             gpureplay.train)
@@ -43,7 +45,8 @@ if(TARGET gpureplay_examples_env)
             gpureplay.train)
         set_property(TEST test_train.${device} test_train_in_python.${device} APPEND PROPERTY LABELS "${device}")
         set_property(TEST test_train_in_python.${device} test_train_apex_in_python.${device}
-            test_train_ga3c_in_python.${device} test_stops_in_python.${device} APPEND PROPERTY ENVIRONMENT
+            test_train_ga3c_in_python.${device} test_stops_in_python.${device} test_play_in_python.${device}
+            APPEND PROPERTY ENVIRONMENT
             PYTHONPATH=${PROJECT_SOURCE_DIR}/src/python GPUREPLAY_LIBRARY=$<TARGET_FILE:gpureplay>)
         foreach(name IN ITEMS actor_critic actor_learner minimal own_batches own_learner pendulum_dpg sequences)
             register(example_${name}.${device} "${device}" ${name} ${device} ${name}.${device}.safetensors)
@@ -123,8 +126,8 @@ endif()
 foreach(name IN ITEMS shellcheck test_atari test_atari_plugin test_bench test_cartpole_gymnasium test_docs test_layers
         test_headers_alone test_install_fetch_content test_install_debian test_minatar test_pendulum_gymnasium
         test_plugin test_python test_python_without_fast test_ray test_wheel test_scripts test_sources test_switches
-        test_play.cpu test_train.cpu test_train_apex.cpu test_train_apex_in_python.cpu test_train_ga3c.cpu
-        test_stops_in_python.cpu test_train_ga3c_in_python.cpu test_train_in_python.cpu)
+        test_play.cpu test_play_in_python.cpu test_train.cpu test_train_apex.cpu test_train_apex_in_python.cpu
+        test_train_ga3c.cpu test_stops_in_python.cpu test_train_ga3c_in_python.cpu test_train_in_python.cpu)
     if(TEST ${name})
         set_property(TEST ${name} APPEND PROPERTY LABELS once)
     endif()

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """The commands of gpureplay-train around a run, as a user runs them: the weights of the best evaluation, playing and
-evaluating by saved weights, the list of games, and runs with several seeds.
+evaluating by saved weights, the list of games, and runs with several seeds, which python -m gpureplay has, too.
 
-usage: test_play.py device program
+usage: test_play.py device program [words of its command]
 """
 
 import json
@@ -15,7 +15,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from test_train import DEVICE, ROOT, compile_plugin, pole, rows_of, run, start, wait_for, why_not
+from test_train import DEVICE, PROGRAM, ROOT, compile_plugin, pole, rows_of, run, start, wait_for, why_not
 
 GAME = re.compile(r"^game (\d+): return (\S+), (\d+) steps$", flags=re.M)
 RESULT = re.compile(r"^mean return (\S+) of (\d+) games?, standard deviation (\S+?)(?:, 95% interval (\S+) to (\S+))?, "
@@ -287,6 +287,22 @@ def seeds_are_interrupted_together(folder):
     assert (folder / "long-1/learner.safetensors").exists()
 
 
+def commands_work(folder, whole):
+    """Those that gpureplay-train has; tests/python/test_play.py has Python's."""
+    run(*pole(out=whole, steps=6000))
+    the_weights_of_the_best_evaluation_are_kept(whole)
+    games_are_played_one_after_another(whole)
+    an_interrupted_command_shows_what_it_has(whole)
+    what_a_game_shows_is_drawn(folder)
+    a_file_needs_its_game(folder, whole)
+    (folder / "kinds").mkdir()
+    runs_of_every_kind_are_evaluated(folder / "kinds")
+    games_are_listed()
+    games_of_a_plugin_are_listed(folder)
+    what_cannot_be_shown_is_an_error(whole)
+    commands_have_help_and_refuse_other_words(folder, whole)
+
+
 def main():
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -294,19 +310,8 @@ def main():
         if reason is not None:
             print(f"skipped: {reason}")
             sys.exit(77)
-        whole = folder / "whole"
-        run(*pole(out=whole, steps=6000))
-        the_weights_of_the_best_evaluation_are_kept(whole)
-        games_are_played_one_after_another(whole)
-        an_interrupted_command_shows_what_it_has(whole)
-        what_a_game_shows_is_drawn(folder)
-        a_file_needs_its_game(folder, whole)
-        (folder / "kinds").mkdir()
-        runs_of_every_kind_are_evaluated(folder / "kinds")
-        games_are_listed()
-        games_of_a_plugin_are_listed(folder)
-        what_cannot_be_shown_is_an_error(whole)
-        commands_have_help_and_refuse_other_words(folder, whole)
+        if len(PROGRAM) == 1:
+            commands_work(folder, folder / "whole")
         (folder / "seeds").mkdir()
         seeds_run_side_by_side(folder / "seeds")
         seeds_are_interrupted_together(folder / "seeds")

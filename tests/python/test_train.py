@@ -916,7 +916,7 @@ def test_a_function_a_system_has_its_options_alone(tmp_path):
 def test_the_program_has_the_words_of_the_program_in_c(tmp_path):
     assert "python -m gpureplay.train PRESET --help" in program("--help").stdout == program().stdout
     commands = re.findall(r"^ +python -m gpureplay.train ([a-z]+) ", program("--help").stdout, flags=re.M)
-    assert {*commands} == {"play", "evaluate", "compare", "list"} and "--seeds" not in program("--help").stdout
+    assert {*commands} == {"play", "evaluate", "compare", "list"} and "--work" not in program("--help").stdout
     assert "an id of Gymnasium, or a function: module:make_env\n" in program("a2c", "--help").stdout
     assert program("list", "--help").stdout.startswith("usage: python -m gpureplay.train list [NAME] [options]\n")
     assert program("list", "CartPole-v1").stdout == program("--list", "--env", "CartPole-v1").stdout
@@ -929,7 +929,9 @@ def test_the_program_has_the_words_of_the_program_in_c(tmp_path):
     for words, text in ((("--steps",), "--steps has no value; it must have one: N"), (("--quiet=1",), "--quiet has a "),
                         (("--nonsense", "1"), "--nonsense is not an option"), (("steps", "1", "2"), "steps is no pres"),
                         (("a2c", "1", "2"), "1 is not an option; python -m gpureplay.train a2c --help lists them"),
-                        (("--seeds", "1-2"), "--seeds is an option of gpureplay-train alone; here each run is"),
+                        (("--work", "1"), "--work is an option of gpureplay-train alone"),
+                        (("--seeds", "5-3"), '--seeds is "5-3"; it must be A-B, whole numbers from A to B, at most 1'),
+                        (("--seeds", "1-2", "--seed", "3"), "--seeds is 1-2, and --seed is given, too; it must be l"),
                         (("--resume", tmp_path), f"{tmp_path} is no folder of a run: it has no options.txt"),
                         (("--env", "nowhere:make"), "--env is 'nowhere:make', and no module is called 'nowhere'"),
                         (("--env", "json:make"), "--env is 'json:make', which is no game "),

@@ -24,13 +24,13 @@ from ._library import GpureplayError, InvalidArgument, for_program, in_c, lib, t
 from ._options import ALL, PRESETS, keyword_of
 from ._python_envs import PythonEnvs, PythonVector
 from ._run import EnvError
+from ._seeds import train_seeds
 from ._train import train
 
 _INTERRUPTED = 130
 # What stands for the value of options that are this program's. None: they have none.
-_OF_PROGRAM = {"out": "FOLDER", "resume": "FOLDER", "engine": "local|ray", "refill": None,
+_OF_PROGRAM = {"out": "FOLDER", "resume": "FOLDER", "seeds": "A-B", "engine": "local|ray", "refill": None,
                "quiet": None, "list": None, "help": None}
-_IN_C = {"seeds": "; here each run is started by itself, with its --seed", "work": ""}
 _NAMES_IN_C = "a game of --list, or a plug-in: ./games.so or ./games.so:Corridor"
 
 
@@ -58,8 +58,8 @@ def _read(words: Sequence[str]) -> dict[str, Any]:
         word = rest.pop(0)
         flag, equals, value = word.partition("=")
         name = keyword_of(flag.removeprefix("--").replace("-", "_"))
-        if name in _IN_C:
-            raise InvalidArgument(f"{word} is an option of gpureplay-train alone{_IN_C[name]}")
+        if name == "work":
+            raise InvalidArgument(f"{word} is an option of gpureplay-train alone")
         if word in PRESETS:
             raise InvalidArgument(f"{word} is a preset; it must be the first word, or follow --preset")
         if not flag.startswith("--") or (name not in ALL and name not in _OF_PROGRAM):
@@ -92,7 +92,7 @@ def _help(given: dict[str, Any]) -> str:
                  given.get("env_options") if has_defaults else None)
     more = "  --engine local|ray              ray: actors and learner are on a cluster of Ray\n"
     # Without what the program in C alone has.
-    ours = re.sub(r"^(?:.* --work I .*\n|  --(?:seeds|work) .*\n(?: {20}.*\n)*)", "", text, flags=re.M)
+    ours = re.sub(r"^(?:.* --work I .*\n|  --work .*\n(?: {20}.*\n)*)", "", text, flags=re.M)
     names = f"{_NAMES_IN_C.replace(', or', ',')},\n{34 * ' '}an id of Gymnasium, or a function: module:make_env"
     return ours.replace(_NAMES_IN_C, names).replace("gpureplay-train", program()) + (
         more if str(topic).startswith("apex") else "")
@@ -170,6 +170,8 @@ def main() -> int:
                 print(_described(name, given.get("env_options") if "env" in given else None), end="")
         else:
             with program_words():
+                if "seeds" in given:
+                    return train_seeds(given)
                 _run(given)
     except KeyboardInterrupt:
         return _INTERRUPTED
