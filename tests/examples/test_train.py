@@ -19,8 +19,11 @@ import tempfile
 import time
 from pathlib import Path
 
+from forked import Forks
+
 DEVICE = sys.argv[1]
 PROGRAM = [str(Path(sys.argv[2]).absolute()), *sys.argv[3:]]
+FORKS = Forks(PROGRAM[0], PROGRAM[2]) if PROGRAM[1:] == ["-m", "gpureplay.train"] else None
 ROOT = Path(__file__).resolve().parents[2]
 STEPS = 16000
 BEST = {"best.safetensors"}
@@ -34,9 +37,15 @@ def pole(**changes):
     return [word for name, value in options.items() for word in (f"--{name}", value)]
 
 
-def run(*options, status=0, **more):
-    done = subprocess.run([*PROGRAM, *map(str, options)], capture_output=True, text=True, timeout=300, check=False,
-                          **more)
+def run(*options, status=0, anew=False, cwd=None, **more):
+    """anew: in a process of its own also where Python could be forked. So is a run that starts processes, or that has
+    `more`, the arguments of subprocess.run."""
+    words = [str(word) for word in options]
+    if FORKS is None or anew or more or "--processes" in words:
+        done = subprocess.run([*PROGRAM, *words], capture_output=True, text=True, timeout=300, check=False, cwd=cwd,
+                              **more)
+    else:
+        done = FORKS.run(words, timeout=300, cwd=cwd)
     assert done.returncode == status, f"{options}: status {done.returncode}\n{done.stdout}\n{done.stderr}"
     return done
 
@@ -76,7 +85,7 @@ def wait_for(path):
 
 
 def a_run_has_all_its_files(folder):
-    done = run(*pole(out=folder))
+    done = run(*pole(out=folder), anew=True)
     assert f"{STEPS} of {STEPS} steps, 100.0%" in done.stdout and str(folder) in done.stdout, done.stdout
     names = {"config.json", "options.txt", "episodes.csv", "evaluations.csv", "rates.csv", "log.jsonl", "checkpoint",
              "learner.safetensors"}

@@ -55,7 +55,7 @@ def wait_until(condition):
 
 
 def a_run_has_all_its_files(folder):
-    done = run(*pole(out=folder))
+    done = run(*pole(out=folder), anew=True)
     assert "transitions learned" in done.stdout and "9,700" in done.stdout and "12,500" in done.stdout, done.stdout
     names = {"config.json", "options.txt", "episodes.csv", "evaluations.csv", "rates.csv", "actors.csv", "log.jsonl",
              "checkpoint", "learner.safetensors"}

@@ -41,7 +41,7 @@ def stop(process):
 
 
 def a_run_has_all_its_files(folder):
-    done = run(*pole(out=folder))
+    done = run(*pole(out=folder), anew=True)
     assert "rollouts trained on (TPS)" in done.stdout and "policy lag, of trained steps: 0 " in done.stdout, done.stdout
     assert "of at most 24 if agents wait" in done.stdout, done.stdout  # 16 rollouts, 6 agents, 2 trainers
     names = {"config.json", "options.txt", "episodes.csv", "evaluations.csv", "rates.csv", "tuner.csv", "log.jsonl",
