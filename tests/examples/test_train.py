@@ -25,7 +25,7 @@ DEVICE = sys.argv[1]
 PROGRAM = [str(Path(sys.argv[2]).absolute()), *sys.argv[3:]]
 FORKS = Forks(PROGRAM[0], PROGRAM[2]) if PROGRAM[1:] == ["-m", "gpureplay.train"] else None
 ROOT = Path(__file__).resolve().parents[2]
-STEPS = 16000
+STEPS = 12000
 BEST = {"best.safetensors"}
 
 

@@ -93,7 +93,7 @@ def a_run_has_all_its_files(folder):
 
 
 def killed_actors_are_started_again(folder):
-    process = start(*pole(out=folder, steps=MOST, processes=1, **{"samples-per-insert": 0}))
+    process = start(*pole(out=folder, steps=MOST, processes=1, **{"eval-episodes": 2}))
     wait_for(folder / "checkpoint")
     assert len(children_of(process)) == ACTORS
     for kills in (1, 2, 3):
@@ -186,16 +186,16 @@ def actors_in_processes_find_a_plugin(folder):
     (folder / "corridor.c").write_text(corridor_source())
     compile_plugin(folder / "corridor.c", folder / "corridor.so")
     options = pole(env="./corridor.so", actors=2, processes=1, prepopulation=500, steps=3000, out="out",
-                   **{"env-options": "length=5"})
+                   **{"env-options": "length=5", "eval-episodes": 2})
     run(*options, cwd=folder)
-    run("--resume", folder / "out", "--steps", 8000)
+    run("--resume", folder / "out", "--steps", 5000)
     episodes, before = rows_of(folder / "out", "episodes"), actor_rows(folder / "out")
     assert {row["actor"] for row in episodes} == {0, 1} and 3000 < episodes[-1]["step"]
     assert min(row["length"] for row in episodes) == 4  # steps to the end; of a corridor without options 7
     fewer = run("--resume", folder / "out", "--steps", 4000, status=2).stderr
-    assert "--steps is 4000; the run has taken 8000 steps" in fewer, fewer
+    assert "--steps is 4000; the run has taken 5000 steps" in fewer, fewer
     assert rows_of(folder / "out", "episodes") == episodes
-    run("--resume", folder / "out", "--steps", 8000)
+    run("--resume", folder / "out", "--steps", 5000)
     assert rows_of(folder / "out", "episodes") == episodes and actor_rows(folder / "out") == before
 
 
@@ -220,7 +220,7 @@ def a_killed_program_goes_on(folder, process):
     run("--resume", folder, "--steps", saved_step(folder) + 1, "--refill")
     assert (folder / "checkpoint/replay.safetensors").stat().st_size < stored  # it began with an empty replay
     before = rows_of(folder, "rates")[-1]["train_steps"]
-    run("--resume", folder, "--steps", saved_step(folder) + 100000, "--refill")
+    run("--resume", folder, "--steps", saved_step(folder) + 3000, "--refill")
     assert rows_of(folder, "rates")[-1]["train_steps"] > before
 
 
@@ -250,7 +250,7 @@ def the_experiments_are_options(folder):
 def workers_fill_the_replay_by_files(folder):
     """A learner without actors of its own. Workers are processes of the program in C."""
     common = {"folder": folder / "shared", "eval-episodes": 0}
-    learner = start(*pole(out=folder / "run", actors=0, steps=4000, **common))
+    learner = start(*pole(out=folder / "run", actors=0, steps=2000, **common))
     if "python" in Path(PROGRAM[0]).name:
         wait_for(folder / "shared/model.safetensors")
         learner.send_signal(signal.SIGINT)
@@ -265,7 +265,7 @@ def workers_fill_the_replay_by_files(folder):
         _, err = worker.communicate(timeout=120)
         assert worker.returncode == 0, err
     last = rows_of(folder / "run", "rates")[-1]
-    assert last["step"] >= 4000 and last["train_steps"] > 0 and last["refused_blocks"] == 0
+    assert last["step"] >= 2000 and last["train_steps"] > 0 and last["refused_blocks"] == 0
     assert "--folder" in run("--env", "CartPole-v1", "--preset", "apex-dqn-small", "--work", 0, status=2).stderr
     assert '--work is "first"; it must be' in run("--env", "CartPole-v1", "--work", "first", status=2).stderr
 
