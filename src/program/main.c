@@ -92,7 +92,7 @@ static int is_preset(const char *name)
 static int take(arguments *a, char ***words)
 {
     const struct {
-        const char *name, *wanted; /* wanted: what stands for its value */
+        const char *name, *wanted; /* wanted: the placeholder of its value in the help */
         const char **text;
         int *flag; /* of one without a value */
     } own[] = {

@@ -64,7 +64,7 @@ gpur_status gpur_train_checkpoint_save(const char *folder, gpur_run *run, gpur_r
     return put_in_place(folder);
 }
 
-/* Reads "name number" from a line, and moves on to the next one. Returns 0 if that is not what is there. */
+/* Reads "name number" from a line, and moves on to the next line. Returns 0 if the line has another form. */
 static int read_line(const char **line, const char *name, double *number)
 {
     const size_t length = strlen(name);

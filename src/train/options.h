@@ -39,7 +39,7 @@ typedef enum gpur_option_kind {
 /* A row of the table. An option that means something else in another system has a row for each. */
 typedef struct gpur_option {
     const char *name;  /* "num_envs" */
-    const char *value; /* what stands for its value in the help: "N", or words: "0|1" */
+    const char *value; /* its placeholder in the help, "N", or the words that it may be, "0|1" */
     int32_t systems;   /* GPUR_IN_* */
     gpur_option_kind kind;
     size_t at; /* its member of gpur_train_settings */

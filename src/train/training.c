@@ -580,7 +580,7 @@ static gpur_status take_steps(gpur_training *t)
     return check_end(t);
 }
 
-/* Actors of Ape-X end before the last checkpoint, so that it has all that they sent, and their rows. A run that is
+/* Ape-X ends its actors before it saves the last checkpoint, which then has everything that they sent. A run that is
  * stopped before its first step needs no checkpoint to go on. */
 static gpur_status take_all_steps(gpur_training *t)
 {

@@ -28,7 +28,7 @@ from ._seeds import train_seeds
 from ._train import train
 
 _INTERRUPTED = 130
-# What stands for the value of options that are this program's. None: they have none.
+# This program's own options, with the placeholders of their values. None: the option takes no value.
 _OF_PROGRAM = {"out": "FOLDER", "resume": "FOLDER", "seeds": "A-B", "engine": "local|ray", "refill": None,
                "quiet": None, "list": None, "help": None}
 _NAMES_IN_C = "a game of --list, or a plug-in: ./games.so or ./games.so:Corridor"
