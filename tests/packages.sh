@@ -59,15 +59,15 @@ install_packages() {
 # them say so and are skipped.
 make_venv() {
     local needed="import gymnasium, hypothesis, numpy, pytest, safetensors"
-    local all="$needed, ale_py, jax, minatar, mypy, scikit_build_core${2:+, dm_control, ray}"
+    local all="$needed, ale_py, jax, minatar, mypy, scikit_build_core, tensorboard${2:+, dm_control, ray}"
     "$1/bin/python" -c "$all" 2>/dev/null && return
     if ! "$1/bin/python" -c "$needed" 2>/dev/null; then
         is_here /python3-venv && python3 -m venv "$1" >build/tests/venv.log 2>&1 &&
             "$1/bin/pip" install --quiet gymnasium hypothesis numpy pytest safetensors >>build/tests/venv.log 2>&1 ||
             return
     fi
-    "$1/bin/pip" install --quiet ale-py jax mypy scikit-build-core >>build/tests/venv.log 2>&1 ||
-        echo "== no ale-py, JAX, mypy or scikit-build-core (build/tests/venv.log): tests that need them are skipped"
+    "$1/bin/pip" install --quiet ale-py jax mypy scikit-build-core tensorboard >>build/tests/venv.log 2>&1 ||
+        echo "== no ale-py, JAX, mypy, scikit-build-core or TensorBoard (build/tests/venv.log): their tests are skipped"
     [ -z "${2:-}" ] || "$1/bin/pip" install --quiet dm_control "mujoco<4" ray >>build/tests/venv.log 2>&1 ||
         echo "== no dm_control or Ray (build/tests/venv.log): tests of the control suite or on a cluster are skipped"
     # Without what it draws with: matplotlib, seaborn, pandas.

@@ -6,6 +6,7 @@ usage: test_train.py device program [words of its command]
 """
 
 import csv
+import importlib.util
 import json
 import os
 import random
@@ -27,6 +28,8 @@ FORKS = Forks(PROGRAM[0], PROGRAM[2]) if PROGRAM[1:] == ["-m", "gpureplay.train"
 ROOT = Path(__file__).resolve().parents[2]
 STEPS = 12000
 BEST = {"best.safetensors"}
+# Python's program writes TensorBoard's events where it has the package.
+EVENTS = {"tensorboard"} if "-m" in PROGRAM and importlib.util.find_spec("tensorboard") else set()
 
 
 def pole(**changes):
@@ -89,7 +92,7 @@ def a_run_has_all_its_files(folder):
     assert f"{STEPS} of {STEPS} steps, 100.0%" in done.stdout and str(folder) in done.stdout, done.stdout
     names = {"config.json", "options.txt", "episodes.csv", "evaluations.csv", "rates.csv", "log.jsonl", "checkpoint",
              "learner.safetensors"}
-    assert {path.name for path in folder.iterdir()} == names | BEST
+    assert {path.name for path in folder.iterdir()} == names | BEST | EVENTS
     saved = {"replay.safetensors", "learner.safetensors", "run.safetensors", "position.txt"} | BEST
     assert {path.name for path in (folder / "checkpoint").iterdir()} == saved
     assert f"step {STEPS}\n" in (folder / "checkpoint/position.txt").read_text()

@@ -16,7 +16,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from test_train import BEST, DEVICE, PROGRAM, ROOT, compile_plugin, log_of, rows_of, run, start, wait_for, why_not
+from test_train import (BEST, DEVICE, EVENTS, PROGRAM, ROOT, compile_plugin, log_of, rows_of, run, start, wait_for,
+                        why_not)
 
 ACTORS, EVALUATOR = 3, 1024
 MOST = 10**9
@@ -59,7 +60,7 @@ def a_run_has_all_its_files(folder):
     assert "transitions learned" in done.stdout and "9,700" in done.stdout and "12,500" in done.stdout, done.stdout
     names = {"config.json", "options.txt", "episodes.csv", "evaluations.csv", "rates.csv", "actors.csv", "log.jsonl",
              "checkpoint", "learner.safetensors"}
-    assert {path.name for path in folder.iterdir()} == names | BEST
+    assert {path.name for path in folder.iterdir()} == names | BEST | EVENTS
     saved = {"replay.safetensors", "learner.safetensors", "run.safetensors", "position.txt"}
     assert {path.name for path in (folder / "checkpoint").iterdir()} == saved
     assert re.search(r"  age \d.*  actors \d", done.stdout) and "train steps old" not in done.stdout + done.stderr

@@ -14,7 +14,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from test_train import BEST, DEVICE, log_of, rows_of, run, start, wait_for, why_not
+from test_train import BEST, DEVICE, EVENTS, log_of, rows_of, run, start, wait_for, why_not
 
 AGENTS = 6
 MOST = 10**9
@@ -46,7 +46,7 @@ def a_run_has_all_its_files(folder):
     assert "of at most 24 if agents wait" in done.stdout, done.stdout  # 16 rollouts, 6 agents, 2 trainers
     names = {"config.json", "options.txt", "episodes.csv", "evaluations.csv", "rates.csv", "tuner.csv", "log.jsonl",
              "checkpoint", "learner.safetensors"}
-    assert {path.name for path in folder.iterdir()} == names | BEST
+    assert {path.name for path in folder.iterdir()} == names | BEST | EVENTS
     saved = {"learner.safetensors", "run.safetensors", "position.txt"}
     assert {path.name for path in (folder / "checkpoint").iterdir()} == saved and saved_step(folder) == 6000
     config = json.loads((folder / "config.json").read_text())

@@ -389,7 +389,7 @@ def test_the_learning_curve_is_that_of_the_greediest_actor(trained):
 
 def test_the_curves_for_tensorboard(trained):
     folder, result = trained
-    rows = list(importlib.import_module("gpureplay.tensorboard")._curves(folder))
+    rows = importlib.import_module("gpureplay.tensorboard")._Curves(folder).read()
     values = {}
     for _, step, row in rows:
         for tag, value in row.items():

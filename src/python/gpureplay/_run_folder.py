@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -24,14 +25,14 @@ _WHOLE = ("step", "lane", "length", "episodes", "train_steps", "actor", "incarna
           "lost_rows", "agent", "agents", "predictors", "trainers", "accepted")  # columns of whole numbers
 
 
-def _type_of(column: str) -> type:
-    return str if column == "event" else int if column in _WHOLE else float
+def _dtype_of(columns: Sequence[str]) -> np.dtype[Any]:
+    return np.dtype([(name, "U7" if name == "event" else np.int64 if name in _WHOLE else np.float64)
+                     for name in columns])
 
 
 def rows_to_array(columns: Sequence[str], *rows: Sequence[Cell]) -> np.ndarray:
     """(count,) with the columns as fields: array["step"]."""
-    dtypes = {int: np.int64, str: "U7", float: np.float64}
-    return np.array([tuple(row) for row in rows], [(name, dtypes[_type_of(name)]) for name in columns])
+    return np.array([tuple(row) for row in rows], _dtype_of(columns))
 
 
 def folders_among(paths: Sequence[str]) -> list[str]:
@@ -63,21 +64,58 @@ def grouped(folders: Sequence[str | os.PathLike[str]], key: Callable[[dict[str, 
     return groups
 
 
+class Table:
+    """The table of a kind of rows, which may grow. FileNotFoundError: the folder has none."""
+
+    def __init__(self, folder: str | os.PathLike[str], kind: str):
+        self._path = file_of(folder, _TABLES[kind])
+        self._columns: list[str] = []
+        self._at = 0  # where the next line begins
+
+    def read(self) -> np.ndarray:
+        """The rows since the last call. An empty cell is NaN. ValueError: the file is no table of a run."""
+        with open(self._path, "rb") as file:
+            file.seek(self._at)
+            found = file.read()
+        lines = found[:found.rfind(b"\n") + 1]  # the last line may be incomplete, and be the only one
+        self._at += len(lines)
+        rows = [*csv.reader(lines.decode().splitlines())]
+        if not self._columns:
+            header, *rows = rows or [["none"]]
+            if "step" not in header:
+                raise ValueError(f"{self._path} has the columns {', '.join(header)}; it must have the column step")
+            self._columns = header
+        cells = np.array(rows, str).reshape(-1, len(self._columns))
+        made = np.empty(len(cells), _dtype_of(self._columns))
+        for column, name in zip(cells.T, self._columns):
+            made[name] = np.where(column == "", "nan", column)
+        return made
+
+
 def read_array(folder: str | os.PathLike[str], kind: str) -> np.ndarray:
-    """The rows of a kind. An empty cell is NaN. ValueError: the file is no table of a run."""
-    path = file_of(folder, _TABLES[kind])
-    lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
-    # The last line may be incomplete, and be the only one.
-    header, *rows = [*csv.reader(line for line in lines if line.endswith("\n"))] or [["none"]]
-    if "step" not in header:
-        raise ValueError(f"{path} has the columns {', '.join(header)}; it must have the column step")
-    types = list(map(_type_of, header))
-    return rows_to_array(header, *([make(cell or "nan") for make, cell in zip(types, row)] for row in rows))
+    """All rows of a kind, as `Table` reads them."""
+    return Table(folder, kind).read()
 
 
-def is_apex(folder: str | os.PathLike[str]) -> bool:
-    """Whether the run is one of Ape-X."""
-    return Path(folder, _TABLES["actor"]).exists()
+def seconds_by(rates: np.ndarray, steps: np.ndarray) -> np.ndarray:
+    """The seconds that a run had taken at these steps, from its rows of rates: between two of them in proportion."""
+    seconds: np.ndarray = np.interp(steps, [0, *rates["step"]], [0.0, *rates["seconds"]])
+    return seconds
+
+
+def greediest(episodes: np.ndarray) -> tuple[float, int]:
+    """Of Ape-X the smallest epsilon of these rows of actors, and the first actor that has it; of others (inf, -1)."""
+    if "epsilon" not in (episodes.dtype.names or ()):
+        return math.inf, -1
+    return min(zip(episodes["epsilon"].tolist(), episodes["actor"].tolist()), default=(math.inf, -1))
+
+
+def sorted_episodes(rows: np.ndarray, actor: int) -> np.ndarray:
+    """By the order of their ends: a run reports them lane by lane. Those of one actor, where this is no -1."""
+    names: list[str] = list(rows.dtype.fields or {})
+    sorted_rows: np.ndarray = np.sort(rows[rows["actor"] == actor] if actor >= 0 else rows, order=names[:2],
+                                      kind="stable")
+    return sorted_rows
 
 
 def read_options(folder: str | os.PathLike[str]) -> tuple[dict[str, str], dict[str, dict[str, Any]]]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import functools
+import importlib.util
 import inspect
 import json
 import os
@@ -208,6 +209,7 @@ class Training:
     _run: Any  # a Run, Apex or GA3C
     _agent: Any  # a DQN, DDPG or ActorCritic
     _buffer: Any = None
+    _live: Any = None  # LiveEvents for TensorBoard
     _words = ""  # of the command line that resumes it, beside --resume
 
     def __init__(self, given: Mapping[str, Any], begins_again: bool = False):
@@ -379,6 +381,9 @@ class Training:
     def begin(self) -> None:
         """Makes the folder, or goes back to its checkpoint."""
         self._check(lib.gpur_training_begin(self._handle))
+        if self._folder is not None and importlib.util.find_spec("tensorboard") is not None:
+            from .tensorboard import LiveEvents
+            self._live = LiveEvents(self._folder.absolute(), self._progress.warn)
 
     def _check(self, status: int) -> None:
         if status != 0:
@@ -531,6 +536,8 @@ class Training:
             self._has_said_so = True
             self._progress.say("stopping after the next checkpoint; once more ends the training at once")
         self._progress.look()
+        if self._live is not None:
+            self._live.look()
 
     @property
     def _folder(self) -> Path | None:
@@ -539,6 +546,14 @@ class Training:
 
     def run_to_the_end(self) -> TrainResult:
         """Also after `interrupt`, which ends it soon."""
+        try:
+            return self._train_to_the_end()
+        finally:
+            if self._live is not None:
+                self._live.close()
+                self._progress.give_warnings()
+
+    def _train_to_the_end(self) -> TrainResult:
         try:
             self._run._call_watched(lambda _run: lib.gpur_training_advance(self._handle), tick=self._look)
         except Interrupted:

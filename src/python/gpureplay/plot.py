@@ -19,8 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from . import _c_api
-from ._run_folder import folders_among, grouped, is_apex, read_array
+from ._run_folder import folders_among, greediest, grouped, read_array, seconds_by, sorted_episodes
 
 _EPISODES = 100  # of a mean
 _POINTS = 200  # of a mean over runs
@@ -48,9 +47,7 @@ class Runs(NamedTuple):
 
 def seconds_at(folder: Path, steps: np.ndarray) -> np.ndarray:
     """The seconds that a run had taken at these steps, from its rates: between two rows in proportion."""
-    rates = read_array(folder, "rates")
-    seconds: np.ndarray = np.interp(steps, [0, *rates["step"]], [0.0, *rates["seconds"]])
-    return seconds
+    return seconds_by(read_array(folder, "rates"), steps)
 
 
 def _running_mean(values: np.ndarray) -> np.ndarray:
@@ -66,12 +63,7 @@ def episode_rows(folder: Path) -> np.ndarray:
     """By the order of their ends: a run reports them lane by lane. Of Ape-X those of the actor with the smallest
     epsilon, of several the first."""
     rows = read_array(folder, "episode")
-    if is_apex(folder):
-        greediest = rows["actor"][rows["epsilon"] == rows["epsilon"].min(initial=np.inf)]
-        rows = rows[rows["actor"] == greediest.min(initial=_c_api.APEX_MAX_ACTORS)]
-    names: list[str] = list(rows.dtype.fields or {})
-    sorted_rows: np.ndarray = np.sort(rows, order=names[:2], kind="stable")
-    return sorted_rows
+    return sorted_episodes(rows, greediest(rows)[1])
 
 
 def _episodes_of(folder: Path) -> Curve:
