@@ -59,6 +59,8 @@ typedef struct gpur_dpg_config {
                                    [Andrychowicz et al. 2017, appendix A]. 0 or more; default 0, as the paper */
     uint64_t seed;               /* of sampling and of the initial weights; the actor's are those of a policy with this
                                    seed; default 0 */
+    gpur_replay *demonstrations; /* as in gpur_dqn_config */
+    float demonstration_ratio;   /* likewise; default 0.5 */
 } gpur_dpg_config;
 
 /* Sets every member to its default. `size` is sizeof(gpur_dpg_config). Any thread. GPUR_INVALID_ARGUMENT: NULL, or a

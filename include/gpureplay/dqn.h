@@ -82,7 +82,11 @@ typedef struct gpur_dqn_config {
                                   rows, pinned on CUDA; 0 to GPUR_MAX_HOST_BATCHES, default 0 */
     gpur_schedule beta;        /* exponent of the importance weights by train step; 0 to 10, default 0.4 throughout. The
                                   weights are divided as the replay's weight_norm says */
-    gpur_returns_config returns; /* the cache of returns; default: none. It stays the last member, and so can grow */
+    gpur_returns_config returns; /* the cache of returns; default: none */
+    gpur_replay *demonstrations; /* a second replay, from which a part of each batch is drawn (see learner.h); NULL, the
+                                    default: there is none */
+    float demonstration_ratio;   /* that part: above 0 and below 1, and a whole number of batch_size rows; default 0.5.
+                                    Not read without demonstrations */
 } gpur_dqn_config;
 
 /*

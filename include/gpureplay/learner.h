@@ -15,6 +15,16 @@
  * the device without a round trip to the host. Train steps are enqueued in launches of at most GPUR_LAUNCH_STEPS steps.
  * A call of gpur_learner_train_ids or gpur_learner_train_host_batch is a launch of one step.
  *
+ * Demonstrations: a learner on a replay may draw a part of each batch from a second one [Hester et al. 2018; Ball et
+ * al. 2023], which its settings name as `demonstrations`. The last demonstration_ratio x batch_size rows of every
+ * batch come from that, always as many, and the others from the learner's own replay, in the same recorded step. Each
+ * replay draws as its own index source says (for its own replay a learner's index_source can say another), and gets
+ * the new priorities of its own rows; importance weights compare the rows of one replay, as its weight_norm says. Both
+ * must be on one device, of GPUR_LAYOUT_ROWS or FRAMES with the same obs, action, n_step, gamma and reward_clip, and
+ * must outlive the learner. Both may be appended to meanwhile, and other learners may train on them. Train steps on
+ * given ids and on host batches take all rows from the caller. To go on with the same bits, save and load both replays
+ * beside the learner.
+ *
  * A learner has diverged when a train step has spoiled the weights of a network: its mean Q (of an actor-critic: its
  * mean value) is NaN or infinite; or the gradient has a NaN; or its norm is infinite and the optimizer clips neither by
  * norm nor by value, so that weights become NaN or, since the mean squares are infinite, move no more. An infinite loss
@@ -67,9 +77,9 @@ enum { GPUR_LAUNCH_STEPS = 256 };
  *
  *   GPUR_INVALID_ARGUMENT  steps below 0, NULL, an actor-critic, or the learner has diverged (see the top of this file)
  *   GPUR_TOO_FEW           the replay is empty; or fewer than its min_size transitions have become visible so far; or,
- *                          with GPUR_UNIFORM_DISTINCT, fewer than batch_size are visible; or the cache of returns has
- *                          not been filled. The message has the counts. Launches that this call has enqueued before
- *                          stay enqueued
+ *                          with GPUR_UNIFORM_DISTINCT, fewer are visible than a batch has of it; or the same of the
+ *                          demonstrations; or the cache of returns has not been filled. The message has the counts.
+ *                          Launches that this call has enqueued before stay enqueued
  */
 GPUR_API gpur_status gpur_learner_train(gpur_learner *learner, int64_t steps);
 

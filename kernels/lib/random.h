@@ -26,6 +26,11 @@ enum {
     GPUR_RANDOM_ACTION_NOISE = 16,  /* noise of an action's components 4 i to 4 i + 3: plus i << 16 */
     GPUR_RANDOM_EVICT = 17,         /* rows that are evicted by priority: by the number of rows evicted before */
     GPUR_RANDOM_LANES = 18,         /* rows of lanes, uniform: plus i << 16 for the i-th attempt */
+
+    /* a learner's demonstrations: as the three of its own replay */
+    GPUR_RANDOM_DEMONSTRATIONS = 19,
+    GPUR_RANDOM_DEMONSTRATIONS_DISTINCT = 20,
+    GPUR_RANDOM_DEMONSTRATIONS_PRIORITY = 21,
 };
 
 GPUR_FN gpur_u32x4 gpur_random_bits(uint64_t seed, uint32_t purpose, uint64_t step, uint32_t lane)

@@ -153,7 +153,7 @@ gpur_status gpur_batch_source_of_rows(gpur_batch_source *source, const struct gp
     return GPUR_OK;
 }
 
-gpur_status gpur_batch_source_gather(const gpur_batch_source *source, gpur_stream *stream)
+static gpur_status gather(const gpur_batch_source *source, gpur_stream *stream)
 {
     gpur_gather_work work = {source, stream};
     if (source->gather)
@@ -161,4 +161,10 @@ gpur_status gpur_batch_source_gather(const gpur_batch_source *source, gpur_strea
     if (source->sampler && source->plan.lanes.count == 0)
         return gpur_sample_enqueue(source->batch->replay, source->sampler, &source->sample, &source->plan.ring, stream);
     return gpur_gather_locked(&work);
+}
+
+gpur_status gpur_batch_source_gather(const gpur_batch_source *source, gpur_stream *stream)
+{
+    GPUR_TRY(gather(source, stream));
+    return source->beside ? gather(source->beside, stream) : GPUR_OK;
 }

@@ -29,7 +29,9 @@ typedef struct gpur_batch_source {
     gpur_sample_args sample;
     gpur_status (*gather)(const struct gpur_batch_source *source, gpur_stream *stream); /* of rows that are drawn
                                               elsewhere, such as from a cache of returns; NULL: they are not */
-    gpur_graph *train; /* a train step on these rows; NULL: not recorded */
+    const struct gpur_batch_source *beside; /* gathers the rest of the step's batch, after this one; NULL: there is
+                                               none */
+    gpur_graph *train;                      /* a train step on these rows; NULL: not recorded */
 } gpur_batch_source;
 
 /* Plan a gather to the batch, whose arrays must have been assigned: of rows that are sampled, which `sample` describes,
@@ -58,5 +60,6 @@ typedef struct gpur_gather_work {
 } gpur_gather_work;
 gpur_status gpur_gather_locked(void *context);
 
-/* Enqueues the sample, if there is one, and the gather. For rows with given ids the caller holds the window lock. */
+/* Enqueues the sample, if there is one, and the gather, and those of the source beside it. For rows with given ids the
+ * caller holds the window lock. */
 gpur_status gpur_batch_source_gather(const gpur_batch_source *source, gpur_stream *stream);

@@ -9,6 +9,15 @@
 
 enum { GPUR_MAX_ACT_BATCH = 1 << 20 }; /* observations that are acted on at a time */
 
+/* The fields of a replay's schema that a learner reads. */
+
+typedef struct gpur_learn_fields {
+    int32_t obs, next_obs, action, reward; /* indices in the schema */
+    gpur_obs_format obs_format;            /* of obs and next_obs */
+    int32_t action_floats;                 /* numbers of an action that is a vector; 0: it is one integer */
+    int32_t action_is_int64;               /* of an integer: 1: int64, 0: int32 */
+} gpur_learn_fields;
+
 /* The settings of a train step on a replay, whatever the algorithm. Each algorithm fills them in from its own. */
 typedef struct gpur_step_config {
     int32_t wants; /* GPUR_WANTS_* of train_batch.h */
@@ -25,6 +34,11 @@ typedef struct gpur_step_config {
     gpur_optimizer_config optimizer; /* of the network that reads the batch */
     int32_t math;                    /* GPUR_MATH_*, decided */
     uint64_t seed;
+    gpur_replay *demonstrations; /* of which the last rows of each batch are drawn; NULL: there are none */
+    float demonstration_ratio;
+    int64_t demonstration_rows;     /* of each batch; 0 without demonstrations */
+    int32_t demonstration_source;   /* their index source */
+    gpur_learn_fields demonstrated; /* in their schema */
 } gpur_step_config;
 
 /* Refuses settings out of range, and replaces GPUR_SOURCE_AUTO. `replay`: the checked settings of the replay. */
@@ -35,15 +49,6 @@ gpur_status gpur_math_check(int32_t math);
 
 /* Replaces GPUR_MATH_AUTO by TF32 on a GPU, else by FP32. Returns other values unchanged. */
 int32_t gpur_math_decide(gpur_device *device, int32_t math);
-
-/* The fields of a replay's schema that a learner reads. */
-
-typedef struct gpur_learn_fields {
-    int32_t obs, next_obs, action, reward; /* indices in the schema */
-    gpur_obs_format obs_format;            /* of obs and next_obs */
-    int32_t action_floats;                 /* numbers of an action that is a vector; 0: it is one integer */
-    int32_t action_is_int64;               /* of an integer: 1: int64, 0: int32 */
-} gpur_learn_fields;
 
 /* Refuses a schema that lacks one of them, or has it with another type. `action_floats`: as the member. */
 gpur_status gpur_learn_fields_find(gpur_learn_fields *fields, const gpur_schema *schema, int32_t action_floats);

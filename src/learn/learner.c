@@ -101,9 +101,28 @@ static gpur_status start(gpur_learner *learner, gpur_stream *stream)
 /* Actions that are stored already are not refused. */
 static gpur_status limit_actions(gpur_learner *learner, const gpur_part_context *context)
 {
-    const int is_vector = context->fields.action_floats > 0;
-    return gpur_replay_limit_actions(learner->replay, &learner->action_limit,
-                                     is_vector ? GPUR_UNIT_ACTIONS : context->network->num_actions);
+    const int32_t actions = context->fields.action_floats > 0 ? GPUR_UNIT_ACTIONS : context->network->num_actions;
+    GPUR_TRY(gpur_replay_limit_actions(learner->replay, &learner->action_limit, actions));
+    if (!learner->demonstrations)
+        return GPUR_OK;
+    return gpur_prefix_error(gpur_replay_limit_actions(learner->demonstrations, &learner->demonstration_limit, actions),
+                             "demonstrations");
+}
+
+/* The first step reads the demonstrations, too. */
+static gpur_status begin_start(gpur_learner *learner, gpur_stream **stream)
+{
+    if (!learner->demonstrations)
+        return gpur_learner_begin(learner, stream);
+    return gpur_consumer_begin_both(learner->replay, gpur_consumer_without_publishing, learner->demonstrations,
+                                    gpur_consumer_without_publishing, stream);
+}
+
+static gpur_status end_start(gpur_learner *learner, gpur_status status)
+{
+    if (!learner->demonstrations)
+        return gpur_learner_end(learner, status);
+    return gpur_consumer_end_both(learner->replay, learner->demonstrations, status);
 }
 
 /* Checks everything first, and then builds. */
@@ -113,14 +132,15 @@ static gpur_status build(gpur_learner *learner, const void *config)
     gpur_stream *stream = NULL;
     GPUR_TRY(learner->algorithm->build(learner, config, &context));
     learner->step = context.step;
+    learner->demonstrations = context.step_config.demonstrations;
     if (learner->replay)
         learner->obs = gpur_network_text_obs(gpur_replay_schema(learner->replay));
     if (!learner->replay)
         GPUR_TRY(gpur_ticket_lock_open(&learner->lock, "a learner"));
     GPUR_TRY(open_parts(learner, &context));
     GPUR_TRY(assign_memory(learner));
-    GPUR_TRY(gpur_learner_begin(learner, &stream));
-    GPUR_TRY(gpur_learner_end(learner, start(learner, stream)));
+    GPUR_TRY(begin_start(learner, &stream));
+    GPUR_TRY(end_start(learner, start(learner, stream)));
     return learner->replay ? limit_actions(learner, &context) : GPUR_OK;
 }
 
@@ -155,6 +175,8 @@ void gpur_learner_destroy(gpur_learner *learner)
     gpur_device *const device = learner->device;
     if (learner->replay)
         gpur_replay_free_actions(learner->replay, &learner->action_limit);
+    if (learner->demonstrations)
+        gpur_replay_free_actions(learner->demonstrations, &learner->demonstration_limit);
     if (learner->stream)
         (void)gpur_stream_sync(learner->stream);
     gpur_policy_destroy(learner->acting);
@@ -231,6 +253,13 @@ static gpur_status enqueue_steps(gpur_learner *learner, gpur_stream *stream, int
     return gpur_learner_end_launch(learner, stream, steps);
 }
 
+/* The launch of train steps that draw `rows` rows of this replay at a time. */
+static gpur_consumer_launch launch_of(gpur_replay *replay, int32_t index_source, int64_t rows)
+{
+    return (gpur_consumer_launch){GPUR_LAUNCH_SAMPLE, gpur_sampler_needs(gpur_sampler_of(index_source), rows),
+                                  gpur_replay_settings(replay)->min_size};
+}
+
 gpur_status gpur_learner_train(gpur_learner *learner, int64_t steps)
 {
     GPUR_REQUIRE(learner, "learner is NULL");
@@ -239,15 +268,17 @@ gpur_status gpur_learner_train(gpur_learner *learner, int64_t steps)
     if (learner->algorithm->check_train)
         GPUR_TRY(learner->algorithm->check_train(learner));
     const gpur_step_config *const config = &learner->step->config;
-    const gpur_consumer_launch launch = {GPUR_LAUNCH_SAMPLE,
-                                         gpur_sampler_needs(gpur_sampler_of(config->index_source), config->batch_size),
-                                         gpur_replay_settings(learner->replay)->min_size};
+    gpur_replay *const demonstrations = learner->demonstrations;
+    const gpur_consumer_launch launch =
+        launch_of(learner->replay, config->index_source, config->batch_size - config->demonstration_rows);
+    const gpur_consumer_launch second =
+        demonstrations ? launch_of(demonstrations, config->demonstration_source, config->demonstration_rows) : launch;
     for (int64_t done = 0; done < steps; done += GPUR_LAUNCH_STEPS) {
         const int64_t launch_steps = steps - done < GPUR_LAUNCH_STEPS ? steps - done : GPUR_LAUNCH_STEPS;
         gpur_stream *stream = NULL;
         GPUR_TRY(gpur_learner_check_finite(learner));
-        GPUR_TRY(gpur_consumer_begin(learner->replay, launch, &stream));
-        GPUR_TRY(gpur_consumer_end(learner->replay, enqueue_steps(learner, stream, launch_steps)));
+        GPUR_TRY(gpur_consumer_begin_both(learner->replay, launch, demonstrations, second, &stream));
+        GPUR_TRY(gpur_consumer_end_both(learner->replay, demonstrations, enqueue_steps(learner, stream, launch_steps)));
     }
     return GPUR_OK;
 }

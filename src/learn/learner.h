@@ -72,8 +72,10 @@ typedef struct gpur_algorithm {
 struct gpur_learner {
     const gpur_algorithm *algorithm;
     gpur_device *device;
-    gpur_replay *replay;            /* NULL: it trains on batches that are given */
-    gpur_action_limit action_limit; /* in the replay's list */
+    gpur_replay *replay;                   /* NULL: it trains on batches that are given */
+    gpur_replay *demonstrations;           /* a second replay that it draws from; NULL: there is none */
+    gpur_action_limit action_limit;        /* in the replay's list */
+    gpur_action_limit demonstration_limit; /* in the demonstrations' list */
     gpur_trained networks[GPUR_MAX_NETWORKS];
     gpur_train_stats stats[GPUR_MAX_NETWORKS]; /* one for each network that does not share its weights */
     int32_t network_count;

@@ -14,6 +14,7 @@ void gpur_train_batch_open(gpur_train_batch *batch, const gpur_part_context *con
     batch->rows = rows;
     batch->wants = wants;
     batch->observations = !!(wants & GPUR_WANTS_OBS) + !!(wants & GPUR_WANTS_NEXT_OBS);
+    batch->next_row = (batch->observations - 1) * rows;
     batch->fields = context->fields;
     batch->input = gpur_input_of(context->network, &context->fields.obs_format, context->network_config);
     batch->x_pitch = gpur_input_pitch(context->network);
@@ -41,7 +42,32 @@ void gpur_train_batch_assign(gpur_train_batch *batch, gpur_arena *arena)
     batch->id = gpur_arena_alloc(arena, rows * (int64_t)sizeof *batch->id);
     batch->links = gpur_arena_alloc(arena, rows * links * (int64_t)sizeof *batch->links);
     if (arena->base && batch->wants & GPUR_WANTS_NEXT_OBS)
-        batch->next_x = gpur_input_row(&batch->input, batch->x, (batch->observations - 1) * rows, batch->x_pitch);
+        batch->next_x = gpur_input_row(&batch->input, batch->x, batch->next_row, batch->x_pitch);
+}
+
+static void *row_of(void *array, int64_t row, int64_t bytes)
+{
+    return array ? (unsigned char *)array + row * bytes : NULL;
+}
+
+gpur_train_batch gpur_train_batch_part(const gpur_train_batch *batch, gpur_replay *replay,
+                                       const gpur_learn_fields *fields, int64_t first, int64_t rows)
+{
+    gpur_train_batch part = *batch;
+    part.replay = replay;
+    part.fields = *fields;
+    part.rows = rows;
+    part.first_row = first;
+    part.x = gpur_input_row(&batch->input, batch->x, first, batch->x_pitch);
+    part.next_x = batch->next_x ? gpur_input_row(&batch->input, batch->next_x, first, batch->x_pitch) : NULL;
+    part.raw = row_of(batch->raw, first, batch->input.raw_pitch);
+    part.action = row_of(batch->action, first, fields->action_is_int64 ? 8 : 4);
+    part.reward = row_of(batch->reward, first, sizeof *batch->reward);
+    part.discount = row_of(batch->discount, first, sizeof *batch->discount);
+    part.weight = row_of(batch->weight, first, sizeof *batch->weight);
+    part.id = row_of(batch->id, first, sizeof *batch->id);
+    part.links = row_of(batch->links, first, gpur_replay_links(replay) * (int64_t)sizeof *batch->links);
+    return part;
 }
 
 int32_t gpur_train_batch_fields(const gpur_train_batch *batch, int is_raw,
@@ -51,12 +77,11 @@ int32_t gpur_train_batch_fields(const gpur_train_batch *batch, int is_raw,
     const int direct = batch->input.direct;
     const int64_t pitch = direct ? batch->x_pitch * (int64_t)sizeof(float) : batch->input.raw_pitch;
     unsigned char *const obs = direct ? (unsigned char *)batch->x : batch->raw;
-    const int64_t first_next = (batch->observations - 1) * batch->rows;
     int32_t count = 0;
     if (is_raw && batch->wants & GPUR_WANTS_OBS)
         list[count++] = (gpur_gather_field){f->obs, obs, pitch};
     if (is_raw && batch->wants & GPUR_WANTS_NEXT_OBS)
-        list[count++] = (gpur_gather_field){f->next_obs, obs + first_next * pitch, pitch};
+        list[count++] = (gpur_gather_field){f->next_obs, obs + batch->next_row * pitch, pitch};
     if (f->action_floats)
         list[count++] = (gpur_gather_field){f->action, batch->x + f->obs_format.features, pitch};
     else if (batch->wants & GPUR_WANTS_ACTION)

@@ -22,7 +22,9 @@ enum {
 typedef struct gpur_train_batch {
     gpur_device *device;
     gpur_replay *replay;
-    int64_t rows; /* B */
+    int64_t rows;      /* B, or those of a part */
+    int64_t first_row; /* of a part: its first row in the batch */
+    int64_t next_row;  /* where next_obs begin in x and in raw, in rows from the first obs */
     int32_t wants;
     int32_t observations; /* per row: obs and next_obs, or one of them */
     gpur_learn_fields fields;
@@ -44,6 +46,11 @@ typedef struct gpur_train_batch {
 /* `rows`: of the batch. `wants`: GPUR_WANTS_*, one observation at least. */
 void gpur_train_batch_open(gpur_train_batch *batch, const gpur_part_context *context, int64_t rows, int32_t wants);
 void gpur_train_batch_assign(gpur_train_batch *batch, gpur_arena *arena);
+
+/* `rows` rows of a batch, from `first` on, as a batch of their own in the same arrays: of this replay, whose schema has
+ * these fields. */
+gpur_train_batch gpur_train_batch_part(const gpur_train_batch *batch, gpur_replay *replay,
+                                       const gpur_learn_fields *fields, int64_t first, int64_t rows);
 
 enum { GPUR_MAX_TRAIN_FIELDS = 4 };
 

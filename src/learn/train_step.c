@@ -120,6 +120,12 @@ static void assign_td_error(gpur_train_step *step, gpur_arena *arena)
     td->bias_target = step->cache ? NULL : step->optimizer.target + network->head_bias;
 }
 
+static int samples_by_priority(const gpur_step_config *config)
+{
+    return gpur_sampler_of(config->index_source)->is_by_priority ||
+           (config->demonstrations && gpur_sampler_of(config->demonstration_source)->is_by_priority);
+}
+
 static void assign(void *part, gpur_arena *arena)
 {
     gpur_train_step *const step = part;
@@ -127,7 +133,7 @@ static void assign(void *part, gpur_arena *arena)
     gpur_train_batch_assign(&step->batch, arena);
     if (step->config.takes_ids)
         step->ids = gpur_arena_alloc(arena, ids_bytes(step));
-    if (gpur_sampler_of(step->config.index_source)->is_by_priority)
+    if (samples_by_priority(&step->config))
         step->leaf = gpur_arena_alloc(arena, step->batch.rows * (int64_t)sizeof *step->leaf);
     for (int32_t i = 0; i < step->pass_count; i++)
         gpur_pass_assign(step->passes[i], arena);
@@ -143,21 +149,45 @@ static void assign(void *part, gpur_arena *arena)
         step->side.workspace = gpur_arena_alloc(arena, step->workspace_bytes);
 }
 
+/* Plans samples to a batch, which is the step's or a part of it. */
+static gpur_status connect_samples(const gpur_train_step *step, gpur_batch_source *source,
+                                   const gpur_train_batch *batch, int32_t index_source, gpur_sample_user user)
+{
+    const gpur_sample_args sample = {
+        .user = user,
+        .seed = step->config.seed,
+        .beta = step->config.beta,
+        .step = &step->optimizer.state->step,
+        .id = batch->id,
+        .leaf = step->leaf, /* scratch memory: the parts use it one after the other */
+        .weight = batch->weight,
+    };
+    return gpur_batch_source_of_samples(source, step, batch, index_source, &sample);
+}
+
+/* The first rows of the batch are the replay's, the last ones demonstrations. */
+static gpur_status connect_both(gpur_train_step *step)
+{
+    const gpur_step_config *const c = &step->config;
+    const int64_t own = c->batch_size - c->demonstration_rows;
+    step->parts[0] = gpur_train_batch_part(&step->batch, step->batch.replay, &step->batch.fields, 0, own);
+    step->parts[1] =
+        gpur_train_batch_part(&step->batch, c->demonstrations, &c->demonstrated, own, c->demonstration_rows);
+    GPUR_TRY(connect_samples(step, &step->demonstrations, &step->parts[1], c->demonstration_source,
+                             GPUR_USER_DEMONSTRATIONS));
+    GPUR_TRY(connect_samples(step, &step->sampled, &step->parts[0], c->index_source, GPUR_USER_LEARNER));
+    step->sampled.beside = &step->demonstrations;
+    return GPUR_OK;
+}
+
 /* A cache of returns, which is connected before, has set the source. */
 static gpur_status connect(void *part)
 {
     gpur_train_step *const step = part;
-    const gpur_sample_args sample = {
-        .user = GPUR_USER_LEARNER,
-        .seed = step->config.seed,
-        .beta = step->config.beta,
-        .step = &step->optimizer.state->step,
-        .id = step->batch.id,
-        .leaf = step->leaf,
-        .weight = step->batch.weight,
-    };
-    if (!step->cache)
-        GPUR_TRY(gpur_batch_source_of_samples(&step->sampled, step, &step->batch, step->config.index_source, &sample));
+    if (step->config.demonstrations)
+        GPUR_TRY(connect_both(step));
+    else if (!step->cache)
+        GPUR_TRY(connect_samples(step, &step->sampled, &step->batch, step->config.index_source, GPUR_USER_LEARNER));
     step->optimizer.drawable = step->sampled.drawable;
     return step->config.takes_ids ? gpur_batch_source_of_ids(&step->by_ids, step, &step->batch, step->ids) : GPUR_OK;
 }
@@ -206,12 +236,11 @@ static gpur_status train(const gpur_batch_source *source, gpur_stream *stream)
 
 static gpur_status write_priorities(const gpur_batch_source *source, gpur_stream *stream)
 {
-    const gpur_train_step *const step = source->step;
-    const gpur_train_batch *const batch = &step->batch;
+    const gpur_train_batch *const batch = source->batch;
     if (!source->has_feedback)
         return GPUR_OK;
-    return gpur_priorities_update(gpur_replay_priorities(batch->replay), stream, batch->rows, batch->id, step->td.td,
-                                  1);
+    return gpur_priorities_update(gpur_replay_priorities(batch->replay), stream, batch->rows, batch->id,
+                                  source->step->td.td + batch->first_row, 1);
 }
 
 /* The record function for rows that have been gathered. */
@@ -219,7 +248,8 @@ static gpur_status record_gathered(void *context, gpur_stream *stream)
 {
     const gpur_batch_source *const source = context;
     GPUR_TRY(train(source, stream));
-    return write_priorities(source, stream);
+    GPUR_TRY(write_priorities(source, stream));
+    return source->beside ? write_priorities(source->beside, stream) : GPUR_OK;
 }
 
 static gpur_status start(void *part, gpur_stream *stream)

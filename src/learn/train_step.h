@@ -9,6 +9,9 @@
  *   actor      the same of a second network, if there is one
  *   feedback   writes the TD errors back as new priorities, if the source has that
  *
+ * With demonstrations the source is two: the first rows of the batch are drawn from the replay, and the rest from the
+ * demonstrations' replay, to the same arrays. Each gets its own rows' priorities.
+ *
  * It is the step of DQN [Mnih et al. 2015] and of double DQN [van Hasselt et al. 2016]: the online network sees obs
  * and, for double DQN, next_obs; the target network sees next_obs. The loss is that of the TD error of the action taken
  * (kernels/learn/td_error.h). With given returns the online network sees obs, and there is no target network.
@@ -61,6 +64,8 @@ typedef struct gpur_train_step {
     int64_t workspace_bytes;           /* the largest that one of them needs */
     gpur_side side;                    /* with a workspace as large */
     gpur_batch_source sampled, by_ids; /* with a cache: `sampled` is drawn from it */
+    gpur_batch_source demonstrations;  /* beside `sampled`, if there are any */
+    gpur_train_batch parts[2];         /* then: the rows of `sampled`, and those of `demonstrations` */
     uint32_t *leaf;                    /* (B) of rows sampled by priority; NULL: they are not */
     int64_t *ids;                      /* (B) device: the ids of `by_ids`; NULL, as is the next: there is none */
     int64_t *host_ids;                 /* (B) pinned: ids on their way there */

@@ -77,7 +77,8 @@ def defaults(lib, c_api):
         if init in c_api.FUNCTIONS:
             config = struct()
             assert getattr(lib, init)(ctypes.addressof(config), ctypes.sizeof(config)) == 0, init
-            found |= {f"{struct.c_name}.{name}": value for name, value in values(config).items()}
+            found |= {f"{struct.c_name}.{name}": value for name, value in values(config).items()
+                      if name != "size"}  # which may grow with the struct
     return found
 
 

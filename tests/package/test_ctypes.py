@@ -191,6 +191,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, TypedDict, Union
 
+from ._buffer import ReplayBuffer
 from ._device import Device, TorchDevice
 from ._envs import EnvOptions
 
@@ -198,7 +199,7 @@ Layer = Union[int, Sequence[Any], Mapping[str, Any]]
 Schedule = Union[float, Sequence[float]]
 Prioritized = Union[bool, Literal["independent"]]
 '''
-DRAW = {"prioritized": "Prioritized | None", "distinct": "bool"}
+DRAW = {"prioritized": "Prioritized | None", "distinct": "bool", "demonstrations": "ReplayBuffer | None"}
 # Of each class the config, what it derives from, what it has beside the config's settings, and what follows each type.
 SETTINGS = {
     "NetworkSettings": ("NetworkConfig", "TypedDict, ", {}, ""),
@@ -313,7 +314,8 @@ MEMBERS = f'''\
 WITH_MEMBERS = ("replay", "dqn", "dpg", "actor_critic", "run", "fast_dqn", "apex", "ga3c")
 KINDS = {"c_int32": "INT32", "c_int64": "INT64", "c_uint64": "INT64", "c_float": "FLOAT", "c_double": "DOUBLE",
          "Field": "FIELD", "Layer * MAX_LAYERS": "TRUNK"}
-NO_MEMBERS = ("size", "field_count", "trunk_count", "epsilon_count", "lanes", "lane_autoreset")
+NO_MEMBERS = ("size", "field_count", "trunk_count", "epsilon_count", "lanes", "lane_autoreset",
+              "demonstration_ratio")
 
 
 def words_of(struct, member):

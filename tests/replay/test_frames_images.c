@@ -14,6 +14,7 @@ enum { MAX_FRAME = HEIGHT * MAX_WIDTH };
 typedef struct kind {
     int width, is_last, input_layout, floats, is_dense, host_batches, prioritized;
     float scale;
+    int is_mixed; /* 1: half of each batch are demonstrations */
 } kind;
 
 static int frame_of(const kind *k)
@@ -22,15 +23,16 @@ static int frame_of(const kind *k)
 }
 
 typedef struct side {
-    gpur_replay *replay;
-    gpur_writer *writer;
+    gpur_replay *replay, *demonstrations;
+    gpur_writer *writer, *demonstrator; /* of each */
     gpur_learner *learner;
     float weights[MAX_WEIGHTS];
     int64_t count;
     gpur_learner_stats stats;
 } side;
 
-static gpur_status open_replay(side *s, gpur_device *device, const kind *k, int32_t layout)
+static gpur_status open_replay(gpur_device *device, const kind *k, int32_t layout, gpur_replay **replay,
+                               gpur_writer **writer)
 {
     const int32_t type = k->floats ? GPUR_FLOAT32 : GPUR_UINT8;
     const gpur_field last = {"obs", type, {HEIGHT, k->width, STACK}}, first = {"obs", type, {STACK, HEIGHT, k->width}};
@@ -46,8 +48,8 @@ static gpur_status open_replay(side *s, gpur_device *device, const kind *k, int3
     config.layout = layout, config.frame_stack = layout == GPUR_LAYOUT_FRAMES ? STACK : 1;
     config.stack_axis = k->is_last ? GPUR_STACK_LAST : GPUR_STACK_FIRST;
     config.n_step = 2, config.extra_frames = 64, config.prioritized = k->prioritized;
-    GPUR_TRY(gpur_replay_create(device, &config, &s->replay));
-    return gpur_writer_create(s->replay, 1, &s->writer);
+    GPUR_TRY(gpur_replay_create(device, &config, replay));
+    return gpur_writer_create(*replay, 1, writer);
 }
 
 /* Moves the frames (STACK, oldest first) on by a random one; before an episode's first there are zeros. Then makes the
@@ -69,16 +71,15 @@ static const void *next_stack(const kind *k, int begins, uint64_t *random)
 }
 
 /* Short episodes: many rows have stacks with no frame in some places. */
-static gpur_status fill(side *s, const kind *k)
+static gpur_status fill(gpur_writer *writer, const kind *k, uint64_t random)
 {
-    uint64_t random = 9;
     for (int t = 0; t < STEPS; t++) {
         const int32_t action = (int32_t)xorshift_below(&random, 3);
         const float reward = (float)xorshift_below(&random, 100) / 50.0f - 1.0f;
         const uint8_t ends = t % 11 == 10;
         if (t % 11 == 0)
-            GPUR_TRY(gpur_writer_reset(s->writer, 0, next_stack(k, 1, &random)));
-        GPUR_TRY(gpur_writer_step(s->writer, &action, &reward, next_stack(k, 0, &random), &ends, NULL));
+            GPUR_TRY(gpur_writer_reset(writer, 0, next_stack(k, 1, &random)));
+        GPUR_TRY(gpur_writer_step(writer, &action, &reward, next_stack(k, 0, &random), &ends, NULL));
     }
     return GPUR_OK;
 }
@@ -114,13 +115,16 @@ static gpur_status train_rows(side *s, const kind *k)
 
 static gpur_status train(side *s, gpur_device *device, const kind *k, int32_t layout)
 {
-    const gpur_dqn_config config = config_of(k);
+    gpur_dqn_config config = config_of(k);
     int64_t ids[BATCH];
     for (int b = 0; b < BATCH; b++)
         ids[b] = STEPS - 2 - b;
-    GPUR_TRY(open_replay(s, device, k, layout));
+    GPUR_TRY(open_replay(device, k, layout, &s->replay, &s->writer));
+    GPUR_TRY(open_replay(device, k, layout, &s->demonstrations, &s->demonstrator));
+    config.demonstrations = k->is_mixed ? s->demonstrations : NULL;
     GPUR_TRY(gpur_dqn_create(s->replay, &config, &s->learner));
-    GPUR_TRY(fill(s, k));
+    GPUR_TRY(fill(s->writer, k, 9));
+    GPUR_TRY(fill(s->demonstrator, k, 77));
     GPUR_TRY(gpur_learner_train(s->learner, 5));
     GPUR_TRY(gpur_learner_train_ids(s->learner, ids));
     if (k->host_batches > 0 && !k->floats)
@@ -137,8 +141,10 @@ static void close_side(side *s)
 {
     gpur_learner_destroy(s->learner);
     gpur_writer_destroy(s->writer);
+    gpur_writer_destroy(s->demonstrator);
     gpur_replay_destroy(s->replay);
-    s->learner = NULL, s->writer = NULL, s->replay = NULL;
+    gpur_replay_destroy(s->demonstrations);
+    s->learner = NULL, s->writer = s->demonstrator = NULL, s->replay = s->demonstrations = NULL;
 }
 
 static int64_t aligned(int64_t bytes)
@@ -173,9 +179,9 @@ static void check_kind(gpur_device *device, const kind *k)
 TEST(a_learner_of_images_makes_the_same_weights_of_either_layout)
 {
     static const kind kinds[] = {
-        {12, 0, GPUR_CHW, 0, 0, 0, 0, 1.0f / 255}, {12, 1, GPUR_HWC, 0, 0, 1, 0, 1.0f / 255},
-        {12, 0, GPUR_CHW, 0, 0, 1, 1, 1.0f},       {12, 0, GPUR_CHW, 1, 0, 0, 0, 1.0f / 255},
-        {12, 1, GPUR_HWC, 1, 0, 0, 1, -0.01f},     {12, 0, GPUR_CHW, 0, 1, 0, 0, 0.01f},
+        {12, 0, GPUR_CHW, 0, 0, 0, 0, 1.0f / 255}, {12, 1, GPUR_HWC, 0, 0, 1, 0, 1.0f / 255, 1},
+        {12, 0, GPUR_CHW, 0, 0, 1, 1, 1.0f, 1},    {12, 0, GPUR_CHW, 1, 0, 0, 0, 1.0f / 255, 1},
+        {12, 1, GPUR_HWC, 1, 0, 0, 1, -0.01f},     {12, 0, GPUR_CHW, 0, 1, 0, 0, 0.01f, 1},
         {12, 1, GPUR_CHW, 0, 1, 1, 0, 0.01f},      {12, 0, GPUR_CHW, 1, 1, 0, 0, 0.01f},
         {4, 0, GPUR_HWC, 0, 0, 0, 0, 1.0f / 255}, /* as many channels as frames, and no frame is one */
     };

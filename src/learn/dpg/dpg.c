@@ -3,6 +3,7 @@
 #include "learn/dpg/dpg.h"
 
 #include "base/sized.h"
+#include "learn/demonstrations.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -38,6 +39,7 @@ gpur_status gpur_dpg_config_init(gpur_dpg_config *config, uint64_t size)
         .batch_size = 256,
         .target_period = 100,
         .math = GPUR_MATH_FP32,
+        .demonstration_ratio = 0.5f,
     };
     return gpur_sized_init(config, size, &defaults, sizeof defaults, "gpur_dpg_config");
 }
@@ -102,6 +104,8 @@ static gpur_step_config step_config_of(const gpur_dpg_config *config)
         .optimizer = config->critic_optimizer,
         .math = config->math,
         .seed = config->seed,
+        .demonstrations = config->demonstrations,
+        .demonstration_ratio = config->demonstration_ratio,
     };
 }
 
@@ -140,6 +144,7 @@ static gpur_status build(gpur_learner *learner, const void *given, gpur_part_con
     GPUR_TRY(check_config(config));
     context->step_config = step_config_of(config);
     GPUR_TRY(gpur_step_config_check(&context->step_config, gpur_replay_settings(learner->replay)));
+    GPUR_TRY(gpur_demonstrations_check(&context->step_config, learner->replay, &context->fields));
     context->network = &dpg->critic;
     context->network_config = &config->critic;
     context->step = &dpg->step;

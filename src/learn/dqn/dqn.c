@@ -3,6 +3,7 @@
 #include "learn/dqn/dqn.h"
 
 #include "base/sized.h"
+#include "learn/demonstrations.h"
 #include "replay/sampler/consumer.h"
 
 #include <inttypes.h>
@@ -40,6 +41,8 @@ static gpur_step_config step_config_of(const gpur_dqn_config *config, const gpur
         .optimizer = config->optimizer,
         .math = config->math,
         .seed = config->seed,
+        .demonstrations = config->demonstrations,
+        .demonstration_ratio = config->demonstration_ratio,
     };
 }
 
@@ -49,6 +52,7 @@ static gpur_status check_config(gpur_dqn_config *config, gpur_part_context *cont
     GPUR_TRY(gpur_dqn_config_check(config));
     context->step_config = step_config_of(config, context);
     GPUR_TRY(gpur_step_config_check(&context->step_config, gpur_replay_settings(context->replay)));
+    GPUR_TRY(gpur_demonstrations_check(&context->step_config, context->replay, &context->fields));
     config->index_source = context->step_config.index_source;
     return GPUR_OK;
 }

@@ -56,6 +56,7 @@ static const gpur_dqn_config defaults = {
     .exploration = {.first = 1.0f, .last = 0.1f},
     .returns = {.block_length = 100, .estimator = GPUR_ESTIMATOR_PENG, .lambda = -1.0f, .n_step = 3,
                 .error_bound = 0.025f, .storage = GPUR_CACHE_VIRTUAL, .draw = GPUR_CACHE_PERMUTATION},
+    .demonstration_ratio = 0.5f,
 };
 
 /* The settings that the three Melee presets share [Parr 2018, section 4.2, and the public code of its trainer]. Epsilon

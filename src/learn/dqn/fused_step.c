@@ -42,6 +42,8 @@ static gpur_status check(const gpur_part_context *context)
     const gpur_input input = gpur_input_of(context->network, obs, network);
     GPUR_TRY(check_network(context->network));
     GPUR_REQUIRE(math == GPUR_MATH_FP32, REFUSAL "GPUR_MATH_FP32 (0); math is %" PRId32, math);
+    GPUR_REQUIRE(!context->step_config.demonstrations,
+                 REFUSAL "one replay; this learner has demonstrations in a second one");
     GPUR_REQUIRE(!gpur_replay_lanes(context->replay),
                  REFUSAL "a replay of GPUR_LAYOUT_ROWS; this one is of GPUR_LAYOUT_LANES");
     GPUR_REQUIRE(links == 0, REFUSAL "a replay of GPUR_LAYOUT_ROWS; this one has %" PRId64 " links to frames in a row",

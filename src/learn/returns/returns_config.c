@@ -97,6 +97,10 @@ static gpur_status check_learner(const gpur_dqn_config *config)
                  "host_batches is %" PRId32 "; with a cache of returns it must be 0, since rows in host memory have no "
                  "return",
                  config->host_batches);
+    GPUR_REQUIRE(!config->demonstrations,
+                 "there are demonstrations, and returns.cache_size is %" PRId64
+                 "; with demonstrations it must be 0, since a cache holds returns of one replay",
+                 config->returns.cache_size);
     GPUR_TRY(gpur_index_source_check(config->index_source, "index_source"));
     GPUR_REQUIRE(!gpur_sampler_of(config->index_source)->is_by_priority,
                  "index_source is %" PRId32 ", by priority; with a cache of returns it must be GPUR_SOURCE_AUTO (0) or "

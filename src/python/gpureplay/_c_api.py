@@ -483,6 +483,8 @@ class DPGConfig(Sized):
         ("math", c_int32),
         ("preactivation_penalty", c_float),
         ("seed", c_uint64),
+        ("demonstrations", c_void_p),
+        ("demonstration_ratio", c_float),
     ]
 
 
@@ -523,6 +525,8 @@ class DQNConfig(Sized):
         ("host_batches", c_int32),
         ("beta", Schedule),
         ("returns", ReturnsConfig),
+        ("demonstrations", c_void_p),
+        ("demonstration_ratio", c_float),
     ]
 
 

@@ -340,8 +340,9 @@ def _trunk_of(network: Struct) -> list[Any]:
 # Learners.
 
 _DRAW_SETTINGS = ("distinct", "prioritized")
+_NO_MEMBERS = (*_DRAW_SETTINGS, "demonstrations")  # settings that are no numbers in the struct
 _OF_RETURNS = settings_in(_c_api.ReturnsConfig)  # of the cache of returns
-LEARNER_SETTINGS = (*names_in(_c_api.DQNConfig), *_DRAW_SETTINGS)
+LEARNER_SETTINGS = (*names_in(_c_api.DQNConfig), *_NO_MEMBERS)
 
 
 def refuse_document(settings: Mapping[str, Any]) -> None:
@@ -371,7 +372,8 @@ def learner_config(preset: str | None, settings: Mapping[str, Any], index_source
     config = _c_api.DQNConfig()
     _begin(config, lib.gpur_dqn_config_init, lib.gpur_dqn_config_preset, preset)
     unknown = _unknown_of_learner(_unknown(LEARNER_SETTINGS))
-    _put_settings(_parts_of(config), settings, unknown, _DRAW_SETTINGS)
+    _put_settings(_parts_of(config), settings, unknown, _NO_MEMBERS)
+    _refuse_unused_ratio(settings)
     unused = [name for name in _OF_RETURNS if name in settings and name != "cache_size"]
     if unused and config.returns.cache_size == 0:
         raise InvalidArgument(f"{unused[0]} is {settings[unused[0]]!r} and cache_size 0, so that there is no cache of "
@@ -379,6 +381,12 @@ def learner_config(preset: str | None, settings: Mapping[str, Any], index_source
     config.index_source = _learner_source(settings.get("distinct"), settings.get("prioritized"), index_source,
                                           config.index_source)
     return config
+
+
+def _refuse_unused_ratio(settings: Mapping[str, Any]) -> None:
+    if "demonstration_ratio" in settings and settings.get("demonstrations") is None:
+        raise InvalidArgument(f"demonstration_ratio is {settings['demonstration_ratio']!r} and demonstrations None; "
+                              "demonstrations must be the buffer that this part of each batch is drawn from")
 
 
 def _learner_source(distinct: Any, prioritized: Any, of_buffer: int, of_preset: int) -> int:
@@ -473,8 +481,9 @@ def ddpg_config(settings: Mapping[str, Any], num_actions: int, index_source: int
         if owner in settings:
             _put_network(config, owner, settings[owner])
     own = settings_in(_c_api.DPGConfig)
-    unknown = _unknown_of_learner(_unknown((*_DDPG_NETWORKS, *own, *_DRAW_SETTINGS)))
-    _put_settings([(config, own)], settings, unknown, (*_DDPG_NETWORKS, *_DRAW_SETTINGS))
+    unknown = _unknown_of_learner(_unknown((*_DDPG_NETWORKS, *own, *_NO_MEMBERS)))
+    _put_settings([(config, own)], settings, unknown, (*_DDPG_NETWORKS, *_NO_MEMBERS))
+    _refuse_unused_ratio(settings)
     config.index_source = _learner_source(settings.get("distinct"), settings.get("prioritized"), index_source,
                                           config.index_source)
     return config
@@ -621,7 +630,11 @@ def settings_of_learner(config: _c_api.DQNConfig) -> Settings:
     found = _settings_of(_parts_of(config))
     for name in () if config.returns.cache_size > 0 else _OF_RETURNS:
         del found[name]
-    return {**found, **_draw_of(config.index_source)}
+    return {**_without_unused_ratio(config, found), **_draw_of(config.index_source)}
+
+
+def _without_unused_ratio(config: _c_api.DQNConfig | _c_api.DPGConfig, found: Settings) -> Settings:
+    return {name: value for name, value in found.items() if name != "demonstration_ratio" or config.demonstrations}
 
 
 def settings_of(config: Struct) -> Settings:
@@ -631,7 +644,8 @@ def settings_of(config: Struct) -> Settings:
 
 def settings_of_ddpg(config: _c_api.DPGConfig) -> Settings:
     networks = {owner: _settings_of(_ddpg_parts(config, owner)) for owner in _DDPG_NETWORKS}
-    return {**networks, **_values_of(config, settings_in(_c_api.DPGConfig)), **_draw_of(config.index_source)}
+    own = _without_unused_ratio(config, _values_of(config, settings_in(_c_api.DPGConfig)))
+    return {**networks, **own, **_draw_of(config.index_source)}
 
 
 def apex_networks(networks: list[_c_api.NetworkConfig]) -> _c_api.ApexNetworks:

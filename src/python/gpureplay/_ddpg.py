@@ -5,7 +5,6 @@ host."""
 from __future__ import annotations
 
 import ctypes
-import functools
 from typing import TYPE_CHECKING, Any
 
 from . import _c_api
@@ -56,8 +55,8 @@ class DDPG(ReplayLearner):
     actor, critic: the settings of each network and its optimizer, as for `DQN`: trunk (dense layers), hidden,
         hidden_activation, init, init_scale; optimizer, learning_rate, clip_norm, ...
     settings: the other members of gpur_dpg_config by name (include/gpureplay/dpg.h): action_gradient_clip,
-        preactivation_penalty, batch_size, target_period, beta, math, seed; and prioritized and distinct,
-        as for `DQN`.
+        preactivation_penalty, batch_size, target_period, beta, math, seed; and prioritized, distinct, demonstrations
+        and demonstration_ratio, as for `DQN`.
 
     One thread trains. Any number of threads may pull its weights and read `stats` meanwhile.
     """
@@ -73,12 +72,8 @@ class DDPG(ReplayLearner):
         if len(shape) != 1:
             raise InvalidArgument(f"the buffer's action has shape {shape}; it must have one axis, as in "
                                   "((num_actions,), \"float32\")")
-        self._config = ddpg_config(settings, shape[0], index_source_of(buffer._spec.config))
-        create = functools.partial(buffer._call, lib.gpur_dpg_create, ctypes.addressof(self._config))
-        super().__init__(create, buffer)
-        self._buffer = buffer  # keeps it alive
-        self._config.math = self._invoke(lib.gpur_learner_math)  # "auto" has become one of the others
-        buffer._users.add(self)
+        config = ddpg_config(settings, shape[0], index_source_of(buffer._spec.config))
+        super().__init__(buffer, lib.gpur_dpg_create, config, settings.get("demonstrations"))
         self._translation = Translation(buffer._flattener)
         self._translation.warn(self.config["actor"])
         self._num_actions: int = shape[0]

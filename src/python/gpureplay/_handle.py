@@ -13,7 +13,7 @@ import signal
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from types import FrameType, TracebackType
 from typing import Any, Generic, NoReturn, TypeVar
@@ -65,9 +65,9 @@ class Owner:
 
     destroy: Callable[[], Any]
 
-    def __init__(self, function: Callable[[int | None], None], base: Owner | None = None,
+    def __init__(self, function: Callable[[int | None], None], bases: Sequence[Owner] = (),
                  handle: ctypes.c_void_p | None = None):
-        """function: destroys the object. base: owns what the object was made on top of. handle: where it is kept, if it
+        """function: destroys the object. bases: own what the object was made on top of. handle: where it is kept, if it
         must be in memory that others read, too."""
         self.address, self.handle = ctypes.c_void_p(), ctypes.c_void_p() if handle is None else handle
         self._above: dict[int, Callable[[], Any]] = {}  # what destroys those on top of this
@@ -75,12 +75,11 @@ class Owner:
         call: Any = functools.partial
         calls = [call(function, self.address), call(setattr, self.handle, "value", None),
                  call(setattr, self.address, "value", None)]
-        if base is not None:
-            calls.append(call(base._above.pop, key, None))
+        calls += [call(base._above.pop, key, None) for base in bases]
         above = itertools.chain.from_iterable(map(list, [self._above.values()]))  # those that there are then
         every = map(_call, itertools.chain(above, calls))
         self.destroy = self.__del__ = call(collections.deque, every, 0)  # makes all these calls, once
-        if base is not None:
+        for base in bases:
             base._above[key] = self.destroy
 
     def forget(self) -> None:
@@ -127,13 +126,13 @@ class Handle:
     _handle: Any = property(operator.attrgetter("_owner.handle.value"))
 
     def __init__(self, create: Callable[[int], None], destroy: Callable[[int | None], None],
-                 base: Handle | None = None, handle: ctypes.c_void_p | None = None):
+                 bases: Sequence[Handle] = (), handle: ctypes.c_void_p | None = None):
         """create: makes the object and writes its address to the given place, or raises an exception. destroy: the
-        library's function. base: what the object is made on top of, and must be destroyed before. handle: see
+        library's function. bases: what the object is made on top of, and must be destroyed before. handle: see
         `Owner`."""
         self._closed_by = ""
         self._calls: list[int] = []  # the threads that are inside a library call with this handle
-        self._owner = Owner(destroy, None if base is None else base._owner, handle)
+        self._owner = Owner(destroy, [base._owner for base in bases], handle)
         _alive.add(self)
         try:
             create(ctypes.addressof(self._owner.address))

@@ -7,7 +7,7 @@ import ctypes
 import functools
 import os
 import warnings
-from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -106,9 +106,9 @@ class Learner(Handle):
     _translation = Translation()  # of the environment that it was trained in
     _advice = Advice()
 
-    def __init__(self, create: Callable[[int], None], base: Handle | None = None):
+    def __init__(self, create: Callable[[int], None], bases: Sequence[Handle] = ()):
         self._users: WeakItems[Handle] = WeakItems()  # its runs
-        super().__init__(create, lib.gpur_learner_destroy, base)
+        super().__init__(create, lib.gpur_learner_destroy, bases)
 
     def _explain(self, error: Exception) -> Exception:
         error.args = tuple(self._advice.reword(part) if isinstance(part, str) else part for part in error.args)
@@ -154,8 +154,37 @@ class ReplayLearner(Learner):
     _invalid_actions = 0  # of which the last read of stats knew
     stats: Any
 
+    def __init__(self, buffer: ReplayBuffer | LaneBuffer, create: Callable[..., int],
+                 config: _c_api.DQNConfig | _c_api.DPGConfig, demonstrations: Any):
+        """create: the library's function."""
+        if demonstrations is not None and not isinstance(demonstrations, ReplayBuffer):
+            raise TypeError(f"demonstrations is {demonstrations!r}; it must be a gpureplay.ReplayBuffer, or None")
+        self._buffers = (buffer,) if demonstrations is None else (buffer, demonstrations)  # keeps them alive
+        self._buffer = buffer
+        self._config: Any = config
+
+        def make(address: int) -> None:
+            buffer._call(create, ctypes.addressof(config), address)
+
+        def make_with(address: int, handle: int) -> int:
+            config.demonstrations = handle
+            make(address)
+            return 0
+
+        if demonstrations is None:
+            super().__init__(make, self._buffers)
+        else:
+            demonstrations._open_handle()
+            if demonstrations.device is not buffer.device:
+                raise InvalidArgument("demonstrations is a buffer on a device that was opened apart; it must be made "
+                                      "with device=buffer.device, that of the learner's buffer")
+            super().__init__(lambda address: demonstrations._call(functools.partial(make_with, address)), self._buffers)
+        for one in self._buffers:
+            one._users.add(self)
+        config.math = self._invoke(lib.gpur_learner_math)  # "auto" has become one of the others
+
     def _users_of_call(self) -> tuple[Handle, ...]:
-        return (self, self._buffer)
+        return (self, *self._buffers)
 
     def _call_on_buffer(self, function: Callable[..., int], *arguments: Any) -> None:
         """A call that reads the buffer: what JAX adds to it comes before."""
@@ -235,6 +264,9 @@ class DQN(ReplayLearner):
         "watkins" (lambda_), "peng-median", "watkins-median", "peng-error-bound" or "watkins-error-bound"
         (error_bound); draw "permutation" or "replacement"; storage "virtual" or "physical"; prioritization;
         truncation_terminates (include/gpureplay/returns.h).
+        demonstrations is a second ReplayBuffer on the same device, and demonstration_ratio, 0.5 by default, the part of
+        every batch that is drawn from it, always as many transitions, as that buffer samples. Both must have the same
+        observations, actions, n_step, gamma, reward_clip and layout.
 
     One thread trains. Any number of threads may call `act` and read `stats` meanwhile.
     """
@@ -261,12 +293,8 @@ class DQN(ReplayLearner):
         obs = next((field for field in buffer.fields if field.name == "obs"), None)
         if obs is not None:
             refuse_doubtful_layout(config.network, obs)
-        super().__init__(functools.partial(buffer._call, lib.gpur_dqn_create, ctypes.addressof(config)), buffer)
-        self._buffer = buffer  # keeps it alive
-        buffer._users.add(self)
-        self._config = config
+        super().__init__(buffer, lib.gpur_dqn_create, config, settings.get("demonstrations"))
         self._empty_refreshes = 0  # of which the last read of stats knew
-        config.math = self._invoke(lib.gpur_learner_math)  # "auto" has become one of the others
         self._translation = Translation(buffer._flattener)
         self._translation.warn(self.config)
         self._num_actions: int = config.network.num_actions

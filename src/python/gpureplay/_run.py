@@ -149,7 +149,7 @@ class LibraryRun(Handle):
                                   f"evaluations play in {envs.eval_count} of these, so leave it out")
         common.eval_envs = common.eval_envs or envs.eval_count
         note_library_threads()
-        super().__init__(functools.partial(self._create_run, create), lib.gpur_run_destroy, agent)
+        super().__init__(functools.partial(self._create_run, create), lib.gpur_run_destroy, (agent,))
         agent._take_run(self)
         agent._translation = envs.translation
         if self._reporter is not on_event:

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, TypedDict, Union
 
+from ._buffer import ReplayBuffer
 from ._device import Device, TorchDevice
 from ._envs import EnvOptions
 
@@ -93,8 +94,10 @@ class DQNSettings(NetworkAndOptimizer, ReturnsSettings, total=False):
     seed: int
     host_batches: int
     beta: Schedule
+    demonstration_ratio: float
     prioritized: Prioritized | None
     distinct: bool
+    demonstrations: ReplayBuffer | None
 
 class DDPGSettings(TypedDict, total=False):
     action_gradient_clip: float
@@ -104,10 +107,12 @@ class DDPGSettings(TypedDict, total=False):
     math: Math
     preactivation_penalty: float
     seed: int
+    demonstration_ratio: float
     actor: NetworkAndOptimizer
     critic: NetworkAndOptimizer
     prioritized: Prioritized | None
     distinct: bool
+    demonstrations: ReplayBuffer | None
 
 class ActorCriticSettings(NetworkAndOptimizer, total=False):
     dual_optimizer: bool

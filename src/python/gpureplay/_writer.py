@@ -547,7 +547,7 @@ class Writer(Handle):
         policy = _autoreset_of(autoreset, num_envs, steps, bool(buffer._spec.config.check_finite))
         self._lock, self._shared = threading.RLock(), SharedState()
         super().__init__(functools.partial(_open_writer, buffer, num_envs, policy.mode), lib.gpur_writer_destroy,
-                         buffer, self._shared.handle)  # type: ignore[arg-type]
+                         (buffer,), self._shared.handle)  # type: ignore[arg-type]
         self._tracker = EpisodeTracker(self, buffer, num_envs, policy.mode) if buffer._tracks_episodes else None
         buffer._users.add(self)
         self._buffer: Buffer | None = None  # keeps the buffer alive; the buffer's own writer must not

@@ -111,7 +111,7 @@ class _Entry(Handle):
             if self.number < 0:
                 raise OutOfMemory("there is no memory to name a buffer to JAX")
 
-        super().__init__(create, _jax.gpureplay_jax_close, buffer)
+        super().__init__(create, _jax.gpureplay_jax_close, (buffer,))
 
     def wait(self) -> None:
         """Waits for the functions with effects, as calls on lanes are, that JAX was told to run before. Not in a thread

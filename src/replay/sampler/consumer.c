@@ -17,6 +17,7 @@ gpur_status gpur_consumer_build(gpur_replay *replay)
     GPUR_TRY(gpur_stream_create_main(device, &consumer->stream));
     GPUR_TRY(gpur_event_create(device, &consumer->done[0]));
     GPUR_TRY(gpur_event_create(device, &consumer->done[1]));
+    GPUR_TRY(gpur_event_create(device, &consumer->handed));
     return gpur_pinned_alloc(device, id_bytes, "the ids of a gather", (void **)&consumer->ids);
 }
 
@@ -26,6 +27,7 @@ void gpur_consumer_destroy(gpur_replay *replay)
     gpur_pinned_free(replay->device, consumer->ids);
     gpur_event_destroy(consumer->done[0]);
     gpur_event_destroy(consumer->done[1]);
+    gpur_event_destroy(consumer->handed);
     gpur_ticket_lock_close(&consumer->lock);
 }
 
@@ -157,6 +159,89 @@ gpur_status gpur_consumer_end(gpur_replay *replay, gpur_status status)
     gpur_window_unlock(replay);
     gpur_consumer_unlock(replay);
     return status != GPUR_OK ? status : recorded;
+}
+
+/* Launches on two replays. */
+
+/* Work enqueued on `to` from now on is behind that on `from`. */
+static gpur_status hand_over(gpur_event *event, gpur_stream *from, gpur_stream *to)
+{
+    GPUR_TRY(gpur_event_record(event, from));
+    return gpur_stream_wait(to, event);
+}
+
+/* In the order of addresses, so that two launches with the same replays never wait for each other. */
+static void lock_both(gpur_replay *first, gpur_replay *second)
+{
+    const int is_first_lower = (uintptr_t)first < (uintptr_t)second;
+    gpur_consumer_lock(is_first_lower ? first : second);
+    gpur_consumer_lock(is_first_lower ? second : first);
+}
+
+static gpur_status check_launch(gpur_replay *replay, gpur_consumer_launch launch)
+{
+    return launch.kind == GPUR_LAUNCH_SAMPLE ? gpur_consumer_check(replay, launch) : GPUR_OK;
+}
+
+/* Requires the window lock. */
+static gpur_status begin_on(gpur_replay *replay, gpur_consumer_launch launch, gpur_stream *stream)
+{
+    GPUR_TRY(hand_over(replay->consumer.handed, replay->consumer.stream, stream));
+    replay->storage.consumer_stream = stream;
+    const gpur_status status = begin(replay, launch);
+    if (status != GPUR_OK)
+        replay->storage.consumer_stream = replay->consumer.stream;
+    return status;
+}
+
+static gpur_status wait_and_begin_on(gpur_replay *replay, gpur_consumer_launch launch, gpur_stream *stream)
+{
+    GPUR_TRY(gpur_event_sync(replay->consumer.done[replay->consumer.launches % 2]));
+    gpur_window_lock(replay);
+    const gpur_status status = begin_on(replay, launch, stream);
+    gpur_window_unlock(replay);
+    return gpur_prefix_error(status, "demonstrations");
+}
+
+/* Requires both consumer locks. */
+static gpur_status begin_both(gpur_replay *first, gpur_consumer_launch launch, gpur_replay *second,
+                              gpur_consumer_launch second_launch)
+{
+    GPUR_TRY(check_launch(first, launch));
+    GPUR_TRY(gpur_prefix_error(check_launch(second, second_launch), "demonstrations"));
+    return wait_and_begin(first, launch);
+}
+
+gpur_status gpur_consumer_begin_both(gpur_replay *first, gpur_consumer_launch launch, gpur_replay *second,
+                                     gpur_consumer_launch second_launch, gpur_stream **stream)
+{
+    if (!second)
+        return gpur_consumer_begin(first, launch, stream);
+    lock_both(first, second);
+    *stream = first->consumer.stream;
+    gpur_status status = begin_both(first, launch, second, second_launch);
+    if (status != GPUR_OK) {
+        gpur_consumer_unlock(first);
+        gpur_consumer_unlock(second);
+        return status;
+    }
+    status = wait_and_begin_on(second, second_launch, *stream);
+    if (status == GPUR_OK)
+        return GPUR_OK;
+    gpur_consumer_unlock(second);
+    return gpur_consumer_end(first, status);
+}
+
+gpur_status gpur_consumer_end_both(gpur_replay *first, gpur_replay *second, gpur_status status)
+{
+    if (second) {
+        gpur_window_lock(second);
+        second->storage.consumer_stream = second->consumer.stream;
+        const gpur_status handed = hand_over(second->consumer.handed, first->consumer.stream, second->consumer.stream);
+        gpur_window_unlock(second);
+        status = gpur_consumer_end(second, status != GPUR_OK ? status : handed);
+    }
+    return gpur_consumer_end(first, status);
 }
 
 static void resume_writers(gpur_replay *replay)

@@ -19,6 +19,7 @@ typedef struct gpur_consumer {
     gpur_ticket_lock lock; /* held from gpur_consumer_begin to gpur_consumer_end; protects all members */
     gpur_stream *stream;   /* sampling and training */
     gpur_event *done[2];   /* done[n % 2] is recorded at the end of launch n */
+    gpur_event *handed;    /* where a launch on the stream of another replay begins, and where it ends */
     int64_t launches;      /* launches that have ended; also the number of the one in progress, or of the next */
     int64_t samples;       /* samples taken so far; the step of the next sample's random numbers */
     int64_t *ids;          /* (2, max_batch) pinned: callers' ids on their way to the device; launch n uses row n % 2 */
@@ -64,6 +65,17 @@ void gpur_consumer_unlock(gpur_replay *replay);
 
 /* Marks the end of the launch and releases the consumer lock. Returns the launch's `status` if that is an error. */
 gpur_status gpur_consumer_end(gpur_replay *replay, gpur_status status);
+
+/*
+ * The same for one launch that reads two replays of a device, on the stream of the first: takes both consumer locks,
+ * always in the same order, whichever replay is the first, and begins both launches or none. Meanwhile what appends
+ * enqueue for the second replay goes to the stream of the first, too, so that the rows that they evict are gone for the
+ * gathers behind them. `second` NULL: these are gpur_consumer_begin and gpur_consumer_end. Refusals about the second
+ * replay begin with "demonstrations: ".
+ */
+gpur_status gpur_consumer_begin_both(gpur_replay *first, gpur_consumer_launch launch, gpur_replay *second,
+                                     gpur_consumer_launch second_launch, gpur_stream **stream);
+gpur_status gpur_consumer_end_both(gpur_replay *first, gpur_replay *second, gpur_status status);
 
 /*
  * Takes the consumer lock for a checkpoint: publishes everything appended, pauses the writers, and waits for enqueued

@@ -74,17 +74,21 @@ static gpur_status draw_by_priority(gpur_replay *replay, const gpur_sampler *sam
 }
 
 static const gpur_sampler samplers[] = {
-    [GPUR_UNIFORM] = {.gather_source = GPUR_GATHER_UNIFORM, .purpose = {GPUR_RANDOM_SAMPLE, GPUR_RANDOM_LEARN}},
+    [GPUR_UNIFORM] = {.gather_source = GPUR_GATHER_UNIFORM,
+                      .purpose = {GPUR_RANDOM_SAMPLE, GPUR_RANDOM_LEARN, GPUR_RANDOM_DEMONSTRATIONS}},
     [GPUR_UNIFORM_DISTINCT] = {.gather_source = GPUR_GATHER_DISTINCT,
-                               .purpose = {GPUR_RANDOM_DISTINCT, GPUR_RANDOM_LEARN_DISTINCT},
+                               .purpose = {GPUR_RANDOM_DISTINCT, GPUR_RANDOM_LEARN_DISTINCT,
+                                           GPUR_RANDOM_DEMONSTRATIONS_DISTINCT},
                                .is_distinct = 1},
     [GPUR_PRIORITIZED_STRATIFIED] = {.gather_source = GPUR_GATHER_IDS,
-                                     .purpose = {GPUR_RANDOM_PRIORITY, GPUR_RANDOM_LEARN_PRIORITY},
+                                     .purpose = {GPUR_RANDOM_PRIORITY, GPUR_RANDOM_LEARN_PRIORITY,
+                                                 GPUR_RANDOM_DEMONSTRATIONS_PRIORITY},
                                      .is_by_priority = 1,
                                      .is_stratified = 1,
                                      .draw = draw_by_priority},
     [GPUR_PRIORITIZED_INDEPENDENT] = {.gather_source = GPUR_GATHER_IDS,
-                                      .purpose = {GPUR_RANDOM_PRIORITY, GPUR_RANDOM_LEARN_PRIORITY},
+                                      .purpose = {GPUR_RANDOM_PRIORITY, GPUR_RANDOM_LEARN_PRIORITY,
+                                                  GPUR_RANDOM_DEMONSTRATIONS_PRIORITY},
                                       .is_by_priority = 1,
                                       .draw = draw_by_priority},
 };

@@ -7,8 +7,14 @@
 
 #include "replay/sampler/gather.h"
 
-/* Whose random numbers: a learner's differ from those of a caller with the same seed and step. */
-typedef enum gpur_sample_user { GPUR_USER_CALLER, GPUR_USER_LEARNER, GPUR_USERS } gpur_sample_user;
+/* Whose random numbers: a learner's differ from those of a caller with the same seed and step, and those of its
+ * demonstrations from those of its own replay. */
+typedef enum gpur_sample_user {
+    GPUR_USER_CALLER,
+    GPUR_USER_LEARNER,
+    GPUR_USER_DEMONSTRATIONS,
+    GPUR_USERS
+} gpur_sample_user;
 
 /* One sample: where it takes its random numbers from, and where its results go, in device memory. */
 typedef struct gpur_sample_args {

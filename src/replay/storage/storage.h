@@ -21,7 +21,8 @@ typedef struct gpur_storage {
     const gpur_replay_config *config; /* as checked */
     const gpur_ring_layout *layout;
     gpur_mutex *window_lock;
-    gpur_stream *consumer_stream;  /* sampling and training */
+    gpur_stream *consumer_stream;  /* sampling and training; during a launch on the stream of another replay, that one.
+                                      Changes under the window lock */
     gpur_stream *copy_stream;      /* uploads */
     gpur_priorities *priorities;   /* of the rows in the device's window */
     gpur_frame_index *frame_index; /* GPUR_LAYOUT_FRAMES */
