@@ -54,6 +54,7 @@ Modules that `import gpureplay` leaves out, since they need other packages:
 
     gpureplay.envs  the classes of make_env and make_vec, and ids for gymnasium.make: import gpureplay.envs
     gpureplay.plot, gpureplay.tensorboard  learning curves of runs: python -m gpureplay.plot RUN
+    gpureplay.data  buffers from Minari, D4RL, Parquet, NumPy, and back: from gpureplay import data
     gpureplay.ray   Ape-X on the machines of a Ray cluster: import gpureplay.ray
     gpureplay.fast_td3  a replay buffer for FastTD3: from gpureplay.fast_td3 import SimpleReplayBuffer
     gpureplay.jax   lanes inside jax.jit and jax.lax.scan: import gpureplay.jax

@@ -122,6 +122,9 @@ class ReplayBuffer(Handle):
 
     sequences: True: there is a field "previous", which is not given but filled in, and `sample_sequences` samples
         successive transitions. It is added to `fields` if it is not there.
+    keep_steps: True: `gpureplay.data` can write the steps of episodes, also where transitions are of several. This is
+        sequences=True, and with n_step above 1 a field "step_reward", one float32, the reward of a transition's first
+        step, which `add` fills in.
 
     With n_step above 1, layout "frames" or a field "previous" `add` tracks episodes: see `Writer.add`. "previous", one
     int64, is the id of the same environment's transition before, if that is of the same episode. An episode's first
@@ -143,7 +146,7 @@ class ReplayBuffer(Handle):
                  priority_offset: float | None = None, n_step: int | None = None, frame_stack: int | None = None,
                  layout: Layout | None = None, stack_axis: StackAxis | None = None, stack_pad: StackPad | None = None,
                  extra_frames: int | None = None, observations: Observations = "stacks", sequences: bool = False,
-                 eviction: Eviction | None = None, evict_alpha: float | None = None,
+                 keep_steps: bool = False, eviction: Eviction | None = None, evict_alpha: float | None = None,
                  first_priority: FirstPriority | None = None, flatten: bool = False):
         given = locals()
         settings = {name: given[name] for name in BUFFER_SETTINGS}

@@ -14,7 +14,7 @@ from . import _c_api
 from ._choices import (ACTIVATIONS, CHOICES, FLAGS, SOURCES, choices_of, member_of, parts_in, settings_in)
 from ._inputs import flag, integer, put, put_count, real
 from ._library import InvalidArgument, check, in_c, lib
-from ._schema import NUMPY, PREVIOUS, Field, shape_of, to_c
+from ._schema import NUMPY, PREVIOUS, STEP_REWARD, Field, shape_of, to_c
 from ._struct import Struct
 
 Settings = dict[str, Any]
@@ -111,12 +111,14 @@ class Spec(NamedTuple):
     given: list[Field]  # as `add` takes them
     observations: int  # _c_api.OBSERVATIONS_*
     sequences: bool  # whether there is a field "previous" that writers fill in, also of finished transitions
+    keep_steps: bool = False  # whether single steps can be told from transitions of several
 
 
 _BUFFER_MEMBERS = ("flush", "weight_norm", "layout", "stack_axis", "stack_pad", "eviction", "first_priority", "beta",
                    "block_rows", "max_batch", "frame_stack", "min_size", "gamma", "reward_clip", "seed", "alpha",
                    "priority_offset", "n_step", "extra_frames", "evict_alpha")
-BUFFER_SETTINGS = ("distinct", "prioritized", "observations", "num_envs", "sequences", "check_nan", *_BUFFER_MEMBERS)
+BUFFER_SETTINGS = ("distinct", "prioritized", "observations", "num_envs", "sequences", "keep_steps", "check_nan",
+                   *_BUFFER_MEMBERS)
 
 
 def make_spec(given: list[Field], capacity: Any, preset: Any, settings: Settings) -> Spec:
@@ -132,12 +134,15 @@ def make_spec(given: list[Field], capacity: Any, preset: Any, settings: Settings
         fields = [_stacked(field, config) for field in fields]
     if config.n_step > 1 and all(field.name != "discount" for field in fields):
         fields.append(Field("discount", (), np.dtype(np.float32)))
-    sequences = flag("sequences", settings.get("sequences", False))
+    keeps = flag("keep_steps", settings.get("keep_steps", False))
+    if keeps and config.n_step > 1:
+        _add_step_reward(fields)
+    sequences = flag("sequences", settings.get("sequences", False)) or keeps
     if sequences:
         _add_previous(fields)
     config.fields, config.field_count = to_c(fields), len(fields)
     _set_extra_frames(config, fields, settings.get("num_envs", 1))
-    return Spec(config, fields, given, taken, sequences)
+    return Spec(config, fields, given, taken, sequences, keeps)
 
 
 def lane_config(fields: list[Field], num_lanes: Any, steps: Any, autoreset: int, settings: Settings
@@ -149,6 +154,13 @@ def lane_config(fields: list[Field], num_lanes: Any, steps: Any, autoreset: int,
     config.layout, config.lane_autoreset, config.lanes = _c_api.LAYOUT_LANES, autoreset, lanes
     config.fields, config.field_count = to_c(fields), len(fields)
     return config
+
+
+def _add_step_reward(fields: list[Field]) -> None:
+    if any(field.name == STEP_REWARD.name for field in fields):
+        raise ValueError(f"a field is called {STEP_REWARD.name!r}, as the one that keep_steps=True adds; choose "
+                         "another name")
+    fields.append(STEP_REWARD)
 
 
 def _add_previous(fields: list[Field]) -> None:
@@ -622,7 +634,7 @@ def settings_of_buffer(spec: Spec) -> Settings:
     found = _settings_of_replay(spec.config)
     return {"capacity": found.pop("capacity"), "fields": fields, **found,
             "observations": "frames" if spec.observations == _c_api.OBSERVATIONS_FRAMES else "stacks",
-            "sequences": spec.sequences}
+            "sequences": spec.sequences, "keep_steps": spec.keep_steps}
 
 
 def settings_of_learner(config: _c_api.DQNConfig) -> Settings:

@@ -17,7 +17,7 @@ DTYPES: dict[np.dtype, int] = {
     np.dtype(np.int32): _c_api.INT32, np.dtype(np.int64): _c_api.INT64, np.dtype(np.bool_): _c_api.BOOL,
 }
 NUMPY: dict[int, np.dtype] = {code: dtype for dtype, code in DTYPES.items()}
-_STORED_AS = {"float64": "float32", "int8": "int32", "int16": "int32", "uint16": "int32"}  # dtypes of spaces
+STORED_AS = {"float64": "float32", "int8": "int32", "int16": "int32", "uint16": "int32"}  # dtypes of spaces
 _ARGUMENTS = ("self", "info", "final_obs", "stream")  # of `add` and `extend`, which take fields by name
 
 
@@ -30,6 +30,7 @@ class Field(NamedTuple):
 
 
 PREVIOUS = Field("previous", (), np.dtype(np.int64))  # links the transitions of an environment
+STEP_REWARD = Field("step_reward", (), np.dtype(np.float32))  # that of a transition's first step alone
 
 
 def _dtype(name: str, given: Any) -> np.dtype:
@@ -78,7 +79,7 @@ def _of_space(name: str, space: Any) -> list[Field]:
     if has_parts or getattr(space, "dtype", None) is None or getattr(space, "shape", None) is None:
         raise TypeError(f"{name} is a {type(space).__name__}; it must be a Box, Discrete, MultiDiscrete, MultiBinary, "
                         "or a Dict or Tuple of them")
-    stored = _STORED_AS.get(np.dtype(space.dtype).name, space.dtype)
+    stored = STORED_AS.get(np.dtype(space.dtype).name, space.dtype)
     if type(space).__name__ == "MultiBinary":
         stored = np.uint8
     return [Field(name, _shape(name, space.shape), _dtype(name, stored))]

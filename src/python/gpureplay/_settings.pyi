@@ -222,6 +222,7 @@ class BufferOptions(TypedDict, total=False):
     extra_frames: int | None
     observations: Observations
     sequences: bool
+    keep_steps: bool
     eviction: Eviction | None
     evict_alpha: float | None
     first_priority: FirstPriority | None
@@ -253,6 +254,7 @@ class PlanSettings(TypedDict, total=False):
     extra_frames: int | None
     observations: Observations
     sequences: bool
+    keep_steps: bool
     eviction: Eviction | None
     evict_alpha: float | None
     first_priority: FirstPriority | None

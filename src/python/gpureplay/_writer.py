@@ -25,7 +25,7 @@ from ._handle import Handle, WeakItems
 from ._inputs import (Columns, Overwritten, address_of, convert, integer, producer_stream, refuse_not_finite,
                       refuse_one_memory, stream_of)
 from ._library import Closed, GpureplayError, InvalidArgument, check, lib
-from ._schema import PREVIOUS, Field
+from ._schema import PREVIOUS, STEP_REWARD, Field
 
 
 class Buffer(Protocol):
@@ -372,7 +372,9 @@ class EpisodeTracker:
         self.fields = _with_truncated([field for field in spec.given if field.name not in _FILLED_FIELDS])
         self._columns = Columns(self.fields, num_envs, buffer.device._if_cuda)
         known = (*_STEP_FIELDS, *_FILLED_FIELDS, _TRUNCATED.name)
-        self._extra_names = ["" if field.name in known else field.name for field in spec.fields]
+        kept = STEP_REWARD.name if spec.keep_steps else None
+        self._extra_names = ["" if field.name in known else "reward" if field.name == kept else field.name
+                             for field in spec.fields]
         self._next_obs = next(field for field in self.fields if field.name == "next_obs")
         is_stacked = spec.config.frame_stack > 1 and spec.observations == _c_api.OBSERVATIONS_STACKS
         self._stack_axis = None if not is_stacked else 1 if spec.config.stack_axis == _c_api.STACK_FIRST else -1
@@ -595,11 +597,10 @@ class Writer(Handle):
         "terminal_observation". Under "next_step" the steps that only reset are left out. `truncated` can be given
         wherever `terminated` is a field, and ends an episode even if it is no field.
 
-        With n_step above 1, layout "frames", or a field "previous", the writer tracks episodes. "discount" and
-        "previous" are then not given, because the step fills them in. `obs` opens an episode if none is open. Otherwise
-        it must be the next_obs that was given last, bit for bit, except that -0.0 is 0.0; call `reset` where the
-        environments were reset. Fields beside Gymnasium's are taken from the first step of a
-        transition.
+        With n_step above 1, layout "frames", or a field "previous", the writer tracks episodes. "discount", "previous"
+        and what keep_steps adds are then not given, because the step fills them in. `obs` opens an episode if none is
+        open. Otherwise it must be the next_obs that was given last, bit for bit, except that -0.0 is 0.0; call `reset`
+        where the environments were reset. Fields beside Gymnasium's are taken from the first step of a transition.
 
         Returns how many transitions the step made, or, where the writer tracks episodes, how many it completed.
         TypeError, ValueError: a field is missing, unknown, of another shape or dtype, or has NaN or infinity; an

@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: MIT
+"""Columns of Arrow's tables and of Parquet files as arrays, and arrays as such columns."""
+
+from __future__ import annotations
+
+import bisect
+import json
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from ._tables import needed
+
+_SHAPE = b"shape"  # in the metadata of a column whose values have several axes
+_GROUP_BYTES = 2**26  # of a group of rows of a file
+
+
+def arrow() -> Any:
+    return needed("pyarrow", "Arrow's and Parquet's form")
+
+
+# To Arrow.
+
+
+def _schema_of(part: Mapping[str, np.ndarray]) -> Any:
+    pa = arrow()
+    fields = []
+    for name, array in part.items():
+        kind, shape = pa.from_numpy_dtype(array.dtype), array.shape[1:]
+        if shape:
+            kind = pa.list_(kind, math.prod(shape))
+        metadata = {_SHAPE: json.dumps(shape).encode()} if len(shape) > 1 else None
+        fields.append(pa.field(name, kind, nullable=False, metadata=metadata))
+    return pa.schema(fields)
+
+
+def _column_of(array: np.ndarray) -> Any:
+    pa = arrow()
+    if array.ndim == 1:
+        return pa.array(np.ascontiguousarray(array))
+    return pa.FixedSizeListArray.from_arrays(pa.array(np.ascontiguousarray(array).reshape(-1)),
+                                             math.prod(array.shape[1:]))
+
+
+def record_batches(parts: Iterable[Mapping[str, np.ndarray]]) -> tuple[Any, Iterator[Any]]:
+    """The schema, and a record batch of each part, whose arrays are (count, ...): one list of numbers for each row
+    where there are several."""
+    each = iter(parts)
+    first = next(each)
+    schema = _schema_of(first)
+
+    def batches() -> Iterator[Any]:
+        part: Mapping[str, np.ndarray] | None = first
+        while part is not None:
+            yield arrow().record_batch([_column_of(array) for array in part.values()], schema=schema)
+            part = next(each, None)
+
+    return schema, batches()
+
+
+def write_parquet(path: str, parts: Iterable[Mapping[str, np.ndarray]], done: Callable[[int], Any]) -> None:
+    """done: is called with the rows that were written."""
+    pa, parquet = arrow(), needed("pyarrow.parquet", "Parquet's form")
+    schema, batches = record_batches(parts)
+    held: list[Any] = []
+    with parquet.ParquetWriter(path, schema) as writer:
+        for batch in batches:
+            held.append(batch)
+            if sum(one.nbytes for one in held) >= _GROUP_BYTES:
+                writer.write_table(pa.Table.from_batches(held))
+                held = []
+            done(batch.num_rows)
+        if held:
+            writer.write_table(pa.Table.from_batches(held))
+
+
+# From Arrow.
+
+
+class ArrowTable:
+    """The columns of tables that follow each other, which are loaded when they are read; the last two stay."""
+
+    def __init__(self, names: list[str], counts: list[int], load: Callable[[int], Any]):
+        self._load, self._counts = load, counts
+        self._ends = np.cumsum(counts).tolist()
+        self._loaded: dict[int, Any] = {}
+        self.count = sum(counts)
+        self.columns = {name: _Column(self, name) for name in names}
+
+    def read(self, name: str, first: int, end: int) -> np.ndarray:
+        at, found = bisect.bisect_right(self._ends, first), []
+        while first < end and at < len(self._counts):
+            begin = self._ends[at] - self._counts[at]
+            stop = min(end, self._ends[at])
+            found.append(_array_of(name, self._table(at), first - begin, stop - first))
+            first, at = stop, at + 1
+        return np.concatenate(found) if len(found) != 1 else found[0]
+
+    def _table(self, at: int) -> Any:
+        if at not in self._loaded:
+            for old in list(self._loaded)[:-1]:
+                del self._loaded[old]
+            self._loaded[at] = self._load(at)
+        return self._loaded[at]
+
+
+class _Column:
+    def __init__(self, table: ArrowTable, name: str):
+        self._table, self._name = table, name
+
+    def __len__(self) -> int:
+        return self._table.count
+
+    def __getitem__(self, part: slice) -> np.ndarray:
+        first, end, _ = part.indices(self._table.count)
+        return self._table.read(self._name, first, end)
+
+
+def of_table(table: Any) -> ArrowTable:
+    """Of pyarrow's Table, RecordBatch or RecordBatchReader. TypeError: it is none of them."""
+    pa = arrow()
+    if isinstance(table, pa.RecordBatchReader):
+        table = table.read_all()
+    if isinstance(table, pa.RecordBatch):
+        table = pa.Table.from_batches([table])
+    if not isinstance(table, pa.Table):
+        raise TypeError(f"table is a {type(table).__name__}; it must be a Table, RecordBatch or RecordBatchReader of "
+                        "pyarrow")
+    return ArrowTable(table.column_names, [table.num_rows], lambda _: table)
+
+
+def of_files(paths: list[str]) -> ArrowTable:
+    """Of Parquet files one after another, which have the same columns."""
+    parquet = needed("pyarrow.parquet", "Parquet's form")
+    groups: list[tuple[str, int]] = []
+    counts: list[int] = []
+    names: list[str] = []
+    for path in paths:
+        with parquet.ParquetFile(path) as file:
+            names = names or file.schema_arrow.names
+            if file.schema_arrow.names != names:
+                raise ValueError(f"{path} has the columns {', '.join(file.schema_arrow.names)}, and {paths[0]} has "
+                                 f"{', '.join(names)}; they must be the same")
+            for at in range(file.num_row_groups):
+                groups.append((path, at))
+                counts.append(file.metadata.row_group(at).num_rows)
+
+    def load(at: int) -> Any:
+        path, group = groups[at]
+        with parquet.ParquetFile(path) as file:
+            return file.read_row_group(group)
+
+    return ArrowTable(names, counts, load)
+
+
+def _array_of(name: str, table: Any, first: int, count: int) -> np.ndarray:
+    """(count, ...) of a column: a number in each row, or as many of them, in lists or in lists of lists."""
+    field = table.schema.field(name)
+    column = table.column(name).slice(first, count).combine_chunks()
+    shape = [count]
+    if hasattr(column, "storage"):  # a tensor of a fixed shape
+        shape.extend(column.type.shape)
+        column = column.storage
+    is_known = len(shape) > 1 or (field.metadata or {}).get(_SHAPE) is not None
+    if len(shape) == 1 and is_known:
+        shape.extend(json.loads(field.metadata[_SHAPE]))
+    while hasattr(column.type, "value_type"):
+        if column.null_count:
+            raise ValueError(f"column {name!r} has rows without a value; each must have one")
+        rows, column = len(column), _flat(name, column)
+        if not is_known:
+            shape.append(len(column) // max(1, rows))
+    if column.null_count:
+        raise ValueError(f"column {name!r} has rows without a value; each must have one")
+    array: np.ndarray = column.to_numpy(zero_copy_only=False)
+    return array.reshape(shape)
+
+
+def _flat(name: str, column: Any) -> Any:
+    """The values of all lists. ValueError: their lengths differ."""
+    flat = column.flatten()
+    lengths = column.value_lengths() if hasattr(column, "value_lengths") else None
+    if lengths is not None and len(lengths) and len(lengths.unique()) > 1:
+        raise ValueError(f"column {name!r} has lists of {lengths.unique().to_pylist()[:3]} numbers; all must have as "
+                         "many")
+    return flat

@@ -1,0 +1,282 @@
+# SPDX-License-Identifier: MIT
+"""Data sets whose rows are steps or transitions, in columns that are read in parts."""
+
+from __future__ import annotations
+
+import importlib
+import warnings
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from . import _c_api
+from ._buffer import ReplayBuffer
+from ._device import caller_depth
+from ._episodes import (Buffer, Episode, Episodes, Held, Progress, chains_of, equal_rows, fill, is_leaf_of, places_of,
+                        refuse_capacity, refuse_fields)
+from ._inputs import convert
+from ._library import InvalidArgument
+from ._schema import PREVIOUS, STEP_REWARD, STORED_AS, Field
+
+_ROWS_AT_A_TIME = 2**14
+_BOOL, _INT64 = np.dtype(np.bool_), np.dtype(np.int64)
+_NO_FIELDS = ("id", "previous", "priority")  # columns that describe rows, and are not stored as they are
+
+
+def needed(module: str, what: str, package: str | None = None) -> Any:
+    """A module that `what` needs. ModuleNotFoundError: it is not installed."""
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        package = package or module.partition(".")[0]
+        raise ModuleNotFoundError(f"{what} needs {package}, which is not installed: {error}; `pip install "
+                                  f"{package}`", name=module) from error
+
+
+class Table(NamedTuple):
+    """The columns of a data set by the names of fields. column[first:end] is an array."""
+
+    columns: Mapping[str, Any]
+    rows: int
+
+    def part(self, names: list[str], first: int, end: int) -> dict[str, np.ndarray]:
+        return {name: np.asarray(self.columns[name][first:end]) for name in names}
+
+    def whole(self, name: str) -> np.ndarray:
+        return np.asarray(self.columns[name][0:self.rows])
+
+    def parts(self, names: list[str]) -> Iterator[dict[str, np.ndarray]]:
+        for first in range(0, self.rows, _ROWS_AT_A_TIME):
+            yield self.part(names, first, min(self.rows, first + _ROWS_AT_A_TIME))
+
+
+def table_of(columns: Mapping[str, Any], called: Mapping[str, str] | None = None) -> Table:
+    """called: what the data set calls the columns that it must have. ValueError, KeyError: it has not."""
+    names = called or {name: name for name in ("obs", "action", "reward", "terminated")}
+    for root, name in names.items():
+        if not any(is_leaf_of(column, root) for column in columns):
+            raise KeyError(f"the data set has no {name}; it has {', '.join(columns)}")
+    counts = {name: len(column) for name, column in columns.items()}
+    count = counts["reward"]
+    for name, found in counts.items():
+        if found != count:
+            raise ValueError(f"{names.get(name, name)} has {found} rows and {names.get('reward', 'reward')} {count}; "
+                             "they must be as many")
+    if count == 0:
+        raise ValueError("the data set has no rows; it must have one or more")
+    return Table(columns, count)
+
+
+def _flags(table: Table, name: str) -> np.ndarray:
+    if name not in table.columns:
+        return np.zeros(table.rows, np.bool_)
+    array = table.whole(name)
+    if array.dtype.kind not in "fiub" or array.size != table.rows:
+        raise TypeError(f"{name} is {array.dtype} of shape {array.shape}; it must be a number for each row")
+    return np.asarray(array.reshape(-1) != 0)
+
+
+def _column(table: Table, field: Field) -> np.ndarray:
+    return convert(table.whole(field.name), field).reshape(-1)
+
+
+# Episodes among the rows.
+
+
+class _Rows(NamedTuple):
+    """Which rows are an episode, and how they are read."""
+
+    places: np.ndarray
+    steps: int  # of the episode: as many, or without the last row
+
+
+def _has_next(table: Table) -> bool:
+    return any(is_leaf_of(name, "next_obs") for name in table.columns)
+
+
+def _are_several(table: Table) -> bool:
+    """Whether rows are transitions of several steps that keep their steps."""
+    return STEP_REWARD.name in table.columns and PREVIOUS.name in table.columns
+
+
+def episodes_in(table: Table, max_episode_steps: int | None = None) -> Episodes:
+    """The episodes of a data set. One ends where a row is terminated or truncated, where the next one's obs is another
+    than next_obs, after max_episode_steps, and with the last row.
+
+    Without next_obs it is the next row's obs, and the last row of an episode that is not terminated only has the last
+    observation. What comes after the step that terminated is zeros then."""
+    terminated, truncated = _flags(table, "terminated"), _flags(table, "truncated")
+    held = _held(table, terminated | truncated, max_episode_steps)
+    has_next, rows = _has_next(table) and not _are_several(table), []
+    for places in chains_of(held):
+        last = places[-1]
+        is_whole = has_next or bool(terminated[last]) or (_are_several(table) and bool(truncated[last]))
+        rows.append(_Rows(places, len(places) - (not is_whole)))
+    rows = [one for one in rows if one.steps > 0]
+    if not all(len(one.places) == one.places[-1] - one.places[0] + 1 for one in rows):
+        table = table._replace(columns={name: table.whole(name) for name in table.columns})
+    lengths = np.array([one.steps for one in rows], np.int64)
+    return Episodes(lengths, _read(table, rows, terminated, truncated))
+
+
+def _held(table: Table, ended: np.ndarray, max_episode_steps: int | None) -> Held:
+    """Which rows follow each other: by `id` and `previous`, if there are these columns, else those that are beside each
+    other."""
+    count = table.rows
+    if {"id", PREVIOUS.name} <= table.columns.keys():
+        ids = _column(table, Field("id", (), _INT64))
+        previous = _column(table, PREVIOUS)
+        if (np.diff(ids) <= 0).any():
+            raise ValueError("the ids of the data set do not rise; its rows must be in their order")
+        before = np.where(previous < 0, -1, places_of(ids, previous))
+        return Held(ids, before, before < 0, ended)
+    follows = np.zeros(count, np.bool_)
+    follows[1:] = ~ended[:-1]
+    if _has_next(table):
+        follows &= _fits(table)
+    if max_episode_steps is not None:
+        firsts = np.flatnonzero(~follows)
+        steps = np.arange(count) - np.repeat(firsts, np.diff([*firsts, count]))
+        follows &= steps % max_episode_steps != 0
+    return Held(np.arange(count), np.where(follows, np.arange(count) - 1, -1), ~follows, ended)
+
+
+def _fits(table: Table) -> np.ndarray:
+    """(rows,) bool: obs is the next_obs of the row before."""
+    pairs = [(name, f"next_{name}") for name in table.columns if is_leaf_of(name, "obs")]
+    found, last = [], None
+    for part in table.parts([name for pair in pairs for name in pair]):
+        fits = np.ones(len(part[pairs[0][0]]), np.bool_)
+        for name, following in pairs:
+            after = part[following]
+            led_to = after[:1] if last is None else last[following][-1:]
+            fits &= equal_rows(part[name], np.concatenate([led_to, after[:-1]]))
+        found.append(fits)
+        last = part
+    return np.concatenate(found)
+
+
+def _read(table: Table, episodes: list[_Rows], terminated: np.ndarray, truncated: np.ndarray) -> Iterator[Episode]:
+    """Reads the rows of as many episodes at a time as are beside each other, up to a number."""
+    names, at = [name for name in table.columns if name not in ("terminated", "truncated", "id", "previous")], 0
+    while at < len(episodes):
+        first = end = episodes[at].places[0]
+        until = at
+        while until < len(episodes) and (until == at or episodes[until].places[-1] < first + _ROWS_AT_A_TIME):
+            end = max(end, episodes[until].places[-1] + 1)
+            until += 1
+        part = table.part(names, first, end)
+        for one in episodes[at:until]:
+            ends = terminated[one.places], truncated[one.places]
+            yield _episode(table, {name: array[one.places - first] for name, array in part.items()}, one.steps, *ends)
+        at = until
+
+
+def _episode(table: Table, rows: dict[str, np.ndarray], steps: int, terminated: np.ndarray, truncated: np.ndarray
+             ) -> Episode:
+    several = _are_several(table)
+    obs = {name[3:]: array for name, array in rows.items() if is_leaf_of(name, "obs")}
+    if steps == len(terminated):
+        last = {leaf: rows[f"next_obs{leaf}"][-1:] if _has_next(table) else np.zeros_like(array[:1])
+                for leaf, array in obs.items()}
+        obs = {leaf: np.concatenate([array, last[leaf]]) for leaf, array in obs.items()}
+    action = {name[6:]: array[:steps] for name, array in rows.items() if is_leaf_of(name, "action")}
+    ends = [np.zeros(steps, np.bool_), np.zeros(steps, np.bool_)]
+    if steps == len(terminated):
+        ends[0][-1], ends[1][-1] = terminated[-1], truncated[-1]
+    ends[1][-1] |= not ends[0][-1]
+    known = {"reward", *((STEP_REWARD.name, "discount") if several else ())}
+    extras = {name: array[:steps] for name, array in rows.items()
+              if name not in known and not any(is_leaf_of(name, root) for root in ("obs", "next_obs", "action"))}
+    reward = rows[STEP_REWARD.name if several else "reward"][:steps].reshape(-1)
+    return Episode(obs, action, reward, ends[0], ends[1], extras)
+
+
+# Into a buffer.
+
+
+def default_fields(table: Table) -> dict[str, tuple[tuple[int, ...], Any]]:
+    """The fields of a buffer for the data set: its columns, and what a step has beside."""
+    fields: dict[str, tuple[tuple[int, ...], Any]] = {}
+    for name in table.columns:
+        if name in _NO_FIELDS or (_are_several(table) and name in (STEP_REWARD.name, "discount")):
+            continue
+        array = table.part([name], 0, 1)[name]
+        fields[name] = array.shape[1:], STORED_AS.get(array.dtype.name, array.dtype)
+    for name in [name for name in fields if is_leaf_of(name, "obs")]:
+        fields.setdefault(f"next_{name}", fields[name])
+    for name, dtype in (("reward", "float32"), ("terminated", "bool"), ("truncated", "bool")):
+        fields[name] = (), dtype
+    return fields
+
+
+def put(buffer: Buffer, table: Table, progress: Progress | None, max_episode_steps: int | None = None) -> None:
+    """Adds the rows of a data set to a buffer: as they are if that can be, else as steps of episodes."""
+    if isinstance(buffer, ReplayBuffer) and _are_finished(buffer, table):
+        _put_rows(buffer, table, progress)
+        return
+    if "discount" in table.columns and not _are_several(table) and (
+            not isinstance(buffer, ReplayBuffer) or buffer._tracks_episodes):
+        raise InvalidArgument("the data set has discount, as transitions of several steps have, and the buffer takes "
+                              "single steps; leave the column out if they are single steps")
+    before = buffer.stats.appended if isinstance(buffer, ReplayBuffer) else 0
+    episodes = episodes_in(table, max_episode_steps)
+    priorities: list[np.ndarray] = []
+    fill(buffer, episodes._replace(each=_with_priorities(episodes.each, priorities)), progress)
+    if isinstance(buffer, ReplayBuffer):
+        _put_priorities(buffer, before, priorities)
+
+
+def _with_priorities(episodes: Iterator[Episode], found: list[np.ndarray]) -> Iterator[Episode]:
+    for episode in episodes:
+        if "priority" in episode.extras:
+            found.append(episode.extras["priority"])
+        yield episode
+
+
+def _are_finished(buffer: ReplayBuffer, table: Table) -> bool:
+    """Whether the rows are transitions as the buffer stores them."""
+    config = buffer._spec.config
+    return config.layout == _c_api.LAYOUT_ROWS and PREVIOUS not in buffer.fields and _has_next(table) \
+        and (config.n_step == 1 or "discount" in table.columns) \
+        and (buffer._flattener is None or "obs" in table.columns)
+
+
+def _put_rows(buffer: ReplayBuffer, table: Table, progress: Progress | None) -> None:
+    refuse_capacity(buffer.capacity, table.rows)
+    fields = [field.name for field in buffer.fields]
+    has_field = "priority" in fields
+    given = [name for name in table.columns if name not in ("id", "previous")]
+    refuse_fields([name for name in fields if name != "truncated"], given)
+    names = [name for name in given if name in (*fields, "priority")]
+    writer, before, done = buffer.writer(1, "disabled"), buffer.stats.appended, 0
+    priorities: list[np.ndarray] = []
+    try:
+        for part in table.parts(names):
+            if not has_field and "priority" in part:
+                priorities.append(part.pop("priority"))
+            for name in ("terminated", "truncated"):
+                if name in part:
+                    part[name] = part[name].reshape(-1) != 0
+            done += writer.extend(**part)
+            if progress is not None:
+                progress(done, table.rows)
+    finally:
+        writer.close()
+    _put_priorities(buffer, before, priorities)
+
+
+def _put_priorities(buffer: ReplayBuffer, first_id: int, found: list[np.ndarray]) -> None:
+    """Of the transitions from first_id on, which were added. What was read has priority_offset in it."""
+    if not found or not buffer._is_prioritized or any(field.name == "priority" for field in buffer.fields):
+        return
+    priorities = np.concatenate(found).astype(np.float64).reshape(-1) - float(buffer._spec.config.priority_offset)
+    if buffer.stats.appended - first_id != len(priorities):
+        warnings.warn("others added transitions meanwhile; the priorities of the data set are not set", RuntimeWarning,
+                      stacklevel=caller_depth())
+        return
+    most = int(buffer.config["max_batch"])
+    for first in range(0, len(priorities), most):
+        part = np.maximum(priorities[first:first + most], 0).astype(np.float32)
+        buffer.update_priorities(np.arange(first_id + first, first_id + first + len(part)), part)

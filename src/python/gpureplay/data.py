@@ -1,0 +1,360 @@
+# SPDX-License-Identifier: MIT
+"""Data sets into buffers and out of them: Minari, D4RL's HDF5, Arrow, Parquet, NumPy.
+
+    buffer = gpureplay.data.from_minari("D4RL/pen/human-v2", n_step=3)
+    gpureplay.data.to_parquet(buffer, "pen.parquet")
+
+A `from_` function makes a `ReplayBuffer` of the settings that it is given, as for its constructor, by default with room
+for just the data set. Or it fills `into`, a `ReplayBuffer` or `LaneBuffer`, in which each episode is played in one
+lane. Steps are added as a program adds them, so that n_step, frame_stack, layout and flatten are as ever. Float64 is
+stored as float32, which rounds it. The last step of an episode counts as truncated if it is not terminated. progress:
+is called with the transitions done and those in all; an exception in it ends the call.
+
+`to_minari` and `to_d4rl` write the steps of episodes. A buffer of several environments or with n_step
+above 1 must have been made with keep_steps=True, but for a `LaneBuffer`. Episodes whose first steps were overwritten
+are left out, with a warning, unless partial=True. Rewards that were clipped stay so, but with keep_steps and n_step
+above 1. `to_numpy`, `to_arrow` and `to_parquet` write transitions as they are stored.
+
+ValueError: the buffer has not the room; both numbers are said. TypeError, KeyError: a field is missing, or has another
+dtype. InvalidArgument: the buffer cannot tell its steps. ModuleNotFoundError: the format's package is not installed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import os
+import shutil
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Union
+
+import numpy as np
+
+from . import _arrow
+from ._buffer import ReplayBuffer
+from ._episodes import (Buffer, Episode, Episodes, Leaves, Progress, fill, is_leaf_of, leaves_of, nested,
+                        refuse_capacity, restored, transitions)
+from ._inputs import integer
+from ._lanes import LaneBuffer
+from ._schema import STORED_AS, Field
+from ._tables import Table, default_fields, episodes_in, needed, put, table_of
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    B = TypeVar("B", ReplayBuffer, LaneBuffer, default=ReplayBuffer)
+
+Path = Union[str, "os.PathLike[str]"]
+_GROUP_BYTES = 2**26  # of the episodes that are handed to a library at a time
+
+
+# The buffer of a data set.
+
+
+def _is_given(into: Buffer | None, settings: Mapping[str, Any]) -> bool:
+    """Whether there is a buffer. TypeError: it has its settings already."""
+    if into is not None and settings:
+        raise TypeError(f"into is given, and {', '.join(settings)}; a buffer that is there has its settings already")
+    if into is not None and not isinstance(into, (ReplayBuffer, LaneBuffer)):
+        raise TypeError(f"into is a {type(into).__name__}; it must be a ReplayBuffer or a LaneBuffer, or None")
+    return into is not None
+
+
+def _made(fields: Any, action_space: Any, lengths: np.ndarray, settings: dict[str, Any]) -> ReplayBuffer:
+    """A buffer with room for episodes of these lengths, whose frames are one more for each."""
+    rows = int(lengths.sum())
+    if rows == 0:
+        raise ValueError("the data set has no transitions; it must have one or more")
+    capacity = settings.pop("capacity", None)
+    if capacity is not None:
+        refuse_capacity(integer("capacity", capacity), rows)
+    stack, n_step = (integer(name, settings.get(name) or 1) for name in ("frame_stack", "n_step"))
+    if (stack > 1 or settings.get("layout") == "frames") and settings.get("extra_frames") is None:
+        beside = 1 if settings.get("observations") == "frames" else stack  # where stacks begin as others do
+        settings["extra_frames"] = max(rows // 64, 64 * (stack + 2 * n_step)) + beside * len(lengths)
+    return ReplayBuffer(max(rows, 2) if capacity is None else capacity, fields, action_space, **settings)
+
+
+def _from_table(table: Table, into: Any, spaces: tuple[Any, Any], settings: dict[str, Any],
+                progress: Progress | None, max_episode_steps: int | None = None) -> Any:
+    if max_episode_steps is not None:
+        integer("max_episode_steps", max_episode_steps, 1)
+    if not _is_given(into, settings):
+        fields, action_space = (default_fields(table), None) if spaces[0] is None else spaces
+        takes_rows = any(is_leaf_of(name, "next_obs") for name in table.columns)
+        into = _made(fields, action_space, np.ones(table.rows, np.int64) if takes_rows and not _has_frames(settings)
+                     else episodes_in(table, max_episode_steps).lengths, settings)
+    put(into, table, progress, max_episode_steps)
+    return into
+
+
+def _has_frames(settings: Mapping[str, Any]) -> bool:
+    return settings.get("layout") == "frames" or (settings.get("frame_stack") or 1) > 1
+
+
+# Minari.
+
+
+def from_minari(dataset: Any, *, into: B | None = None, progress: Progress | None = None, **settings: Any) -> B:
+    """The steps of a Minari dataset, or of the one of this id. Its spaces become those of the buffer. Of its infos,
+    those are taken that have the name of a field of `into`."""
+    minari = needed("minari", "from_minari")
+    if isinstance(dataset, str):
+        dataset = minari.load_dataset(dataset)
+    lengths = np.array([one["total_steps"] for one in
+                        dataset.storage.get_episode_metadata(dataset.episode_indices)], np.int64)
+    buffer: Any = into
+    if not _is_given(into, settings):
+        buffer = _made(dataset.observation_space, dataset.action_space, lengths, settings)
+    fill(buffer, Episodes(lengths, map(_of_minari, dataset.iterate_episodes())), progress)
+    return buffer  # type: ignore[no-any-return]
+
+
+def _of_minari(episode: Any) -> Episode:
+    steps = len(episode.rewards)
+    terminated, truncated = (np.array(flags, np.bool_) for flags in (episode.terminations, episode.truncations))
+    truncated[-1:] |= ~terminated[-1:]
+    infos = {name[1:]: array for name, array in leaves_of(episode.infos or {}) if name}
+    extras = {name: array[-steps:] for name, array in infos.items()  # the first may be what the reset gave
+              if array.ndim > 0 and len(array) in (steps, steps + 1)}
+    return Episode(dict(leaves_of(episode.observations)), dict(leaves_of(episode.actions)),
+                   np.asarray(episode.rewards).reshape(-1), terminated, truncated, extras)
+
+
+def to_minari(buffer: Buffer, dataset_id: str, *, observation_space: Any = None, action_space: Any = None,
+              partial: bool = False, progress: Progress | None = None, **metadata: Any) -> Any:
+    """Writes the episodes of a buffer as a new Minari dataset, which is returned. The spaces are by default those of
+    the buffer, or where it was made of fields boxes of their shapes and dtypes. Fields of your own become infos, with
+    zeros for the reset. metadata: other arguments of minari.create_dataset_from_buffers (env, author, data_format ...).
+    Images are stored without loss unless jpeg_encoding=True is among them."""
+    minari = needed("minari", "to_minari")
+    collector: Any = needed("minari.data_collector", "to_minari")
+    spaces = [_space_of(buffer, name) if space is None else space
+              for name, space in (("obs", observation_space), ("action", action_space))]
+    if "jpeg_encoding" in inspect.signature(minari.create_dataset_from_buffers).parameters:
+        metadata.setdefault("jpeg_encoding", False)
+    dataset, done, episodes = None, 0, restored(buffer, partial)
+    try:
+        for group in _groups(episodes.each):
+            buffers = [_to_minari(collector.EpisodeBuffer, spaces, episode) for episode in group]
+            if dataset is None:
+                dataset = minari.create_dataset_from_buffers(
+                    dataset_id, buffers, observation_space=spaces[0], action_space=spaces[1], **metadata)
+            else:
+                dataset.update_dataset_from_buffer(buffers)
+            done += sum(episode.steps for episode in group)
+            if progress is not None:
+                progress(done, int(episodes.lengths.sum()))
+    except BaseException:
+        if dataset is not None:
+            shutil.rmtree(dataset.storage.data_path, ignore_errors=True)
+        raise
+    return dataset
+
+
+def _to_minari(kind: Any, spaces: list[Any], episode: Episode) -> Any:
+    infos = {name: np.concatenate([np.zeros_like(array[:1]), array]) for name, array in episode.extras.items()}
+    return kind(observations=nested(spaces[0], episode.obs), actions=nested(spaces[1], episode.action),
+                rewards=episode.reward.astype(np.float64), terminations=episode.terminated,
+                truncations=episode.truncated, infos=infos or None)
+
+
+def _groups(episodes: Iterable[Episode]) -> Iterator[list[Episode]]:
+    """Episodes together, of so many bytes that they fit into memory."""
+    group: list[Episode] = []
+    held = 0
+    for episode in episodes:
+        group.append(episode)
+        held += sum(array.nbytes for leaves in (episode.obs, episode.action) for array in leaves.values())
+        if held >= _GROUP_BYTES:
+            yield group
+            group, held = [], 0
+    if group:
+        yield group
+
+
+def _space_of(buffer: Buffer, root: str) -> Any:
+    """The space of obs or action."""
+    space = buffer._obs_space if root == "obs" else buffer._action_space
+    if space is not None:
+        return space
+    spaces = needed("gymnasium", "to_minari").spaces
+    fields = buffer.fields if isinstance(buffer, LaneBuffer) else buffer._spec.given
+    found = [field for field in fields if is_leaf_of(field.name, root)]
+    if len(found) == 1 and found[0].name == root:
+        return _box_of(spaces, found[0])
+    return spaces.Dict({field.name[len(root) + 1:]: _box_of(spaces, field) for field in found})
+
+
+def _box_of(spaces: Any, field: Field) -> Any:
+    if field.dtype.kind == "b":
+        return spaces.MultiBinary(field.shape or 1)
+    low, high = (-np.inf, np.inf) if field.dtype.kind == "f" else \
+        (np.iinfo(field.dtype).min, np.iinfo(field.dtype).max)
+    return spaces.Box(low, high, field.shape, field.dtype)
+
+
+# D4RL's HDF5.
+
+_D4RL = {"observations": "obs", "actions": "action", "rewards": "reward", "next_observations": "next_obs",
+         "terminals": "terminated", "timeouts": "truncated"}
+
+
+def from_d4rl(source: Any, *, observation_space: Any = None, action_space: Any = None,
+              max_episode_steps: int | None = None, into: B | None = None, progress: Progress | None = None,
+              **settings: Any) -> B:
+    """The steps of a data set in D4RL's form: the path of an HDF5 file, an h5py.File, or a dict of arrays such as
+    d4rl's get_dataset gives: observations, actions, rewards, terminals, and where they are there timeouts and
+    next_observations. Groups of arrays are the parts of a Dict space.
+
+    An episode ends at a terminal, at a timeout, where an observation is not the next one of the row before, after
+    max_episode_steps, and with the last row. Without next_observations they are taken from the rows that follow: the
+    last row of an episode that was not terminated then is no step, and what follows a terminal is zeros.
+
+    The spaces may be left out: the buffer's fields are then as the arrays are."""
+    with contextlib.ExitStack() as stack:
+        if isinstance(source, (str, os.PathLike)):
+            source = stack.enter_context(needed("h5py", "from_d4rl").File(source, "r"))
+        columns: dict[str, Any] = {}
+        for name, own in _D4RL.items():
+            if name in source:
+                columns.update({own + leaf: array for leaf, array in _leaves_of_file(source[name])})
+        table = table_of(columns, {own: name for name, own in _D4RL.items() if own not in ("next_obs", "truncated")})
+        found: Any = _from_table(table, into, (observation_space, action_space), settings, progress,
+                                 max_episode_steps)
+    return found  # type: ignore[no-any-return]
+
+
+def _leaves_of_file(found: Any, name: str = "") -> Iterator[tuple[str, Any]]:
+    """The arrays of a group of an HDF5 file, which are read in parts."""
+    if isinstance(found, Mapping):  # of HDF5, too
+        for key, part in found.items():
+            yield from _leaves_of_file(part, f"{name}.{key}")
+    else:
+        yield name, found if hasattr(found, "shape") else np.asarray(found)
+
+
+def to_d4rl(buffer: Buffer, path: Path, *, partial: bool = False, compression: Any = None,
+            progress: Progress | None = None) -> None:
+    """Writes the episodes of a buffer as an HDF5 file in D4RL's form, with timeouts and next_observations. Fields of
+    your own are arrays of their names. compression: as for h5py, say "gzip". The file at `path` is the old one or the
+    new one, and complete."""
+    h5py, episodes, done = needed("h5py", "to_d4rl"), restored(buffer, partial), 0
+    steps = int(episodes.lengths.sum())
+    with _replaced(path) as part, h5py.File(part, "w") as file:
+        for episode in episodes.each:
+            for name, array in _d4rl_arrays(episode):
+                if name not in file:
+                    file.create_dataset(name, (steps, *array.shape[1:]), array.dtype, chunks=True,
+                                        compression=compression)
+                file[name][done:done + episode.steps] = array
+            done += episode.steps
+            if progress is not None:
+                progress(done, steps)
+
+
+def _d4rl_arrays(episode: Episode) -> Iterator[tuple[str, np.ndarray]]:
+    def path(root: str, leaf: str) -> str:
+        return root + leaf.replace(".", "/")
+
+    for leaf, array in episode.obs.items():
+        yield path("observations", leaf), array[:-1]
+        yield path("next_observations", leaf), array[1:]
+    for leaf, array in episode.action.items():
+        yield path("actions", leaf), array
+    yield "rewards", episode.reward
+    yield "terminals", episode.terminated
+    yield "timeouts", episode.truncated
+    yield from episode.extras.items()
+
+
+@contextlib.contextmanager
+def _replaced(path: Path) -> Iterator[str]:
+    """A file to write, which becomes the one at `path` when it is complete."""
+    part = f"{os.fspath(path)}.part"
+    try:
+        yield part
+        os.replace(part, path)
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            os.remove(part)
+
+
+# Arrays, Arrow, Parquet.
+
+
+def from_numpy(arrays: Mapping[str, Any], *, observation_space: Any = None, action_space: Any = None,
+               into: B | None = None, progress: Progress | None = None, **settings: Any) -> B:
+    """Transitions of arrays (count, ...) by the names of fields, as `to_numpy` gives them: obs, action, reward,
+    terminated, and where they are there next_obs, truncated and others. They are added as they are where the buffer
+    stores such rows: layout "rows" without sequences, and n_step 1 or with a column discount. Else they are steps of
+    episodes, which end as in `from_d4rl`, or as the columns id and previous say. priority: what the buffer has as
+    priorities then, if it is prioritized.
+
+    The spaces may be left out: the buffer's fields are then as the arrays are."""
+    columns = {f"{name}{leaf}": array for name, value in arrays.items() for leaf, array in leaves_of(value)}
+    found: Any = _from_table(table_of(columns), into, (observation_space, action_space), settings, progress)
+    return found  # type: ignore[no-any-return]
+
+
+def to_numpy(buffer: Buffer) -> dict[str, np.ndarray]:
+    """The transitions of a buffer in the order of their ids: arrays (count, ...) by the names of fields, with "id",
+    and for a prioritized ReplayBuffer "priority", which has priority_offset in it. Those of a LaneBuffer are single
+    steps, with "previous", the id of the lane's transition before, or -1."""
+    parts = list(transitions(buffer))
+    if not parts:
+        raise ValueError("the buffer is empty; it must have a transition")
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+
+
+def from_arrow(table: Any, *, observation_space: Any = None, action_space: Any = None, into: B | None = None,
+               progress: Progress | None = None, **settings: Any) -> B:
+    """As `from_numpy`, of the columns of pyarrow's Table, RecordBatch or RecordBatchReader. What has several numbers in
+    a row is a list, a list of lists, or a tensor of a fixed shape."""
+    found: Any = _from_arrow(_arrow.of_table(table), into, (observation_space, action_space), settings, progress)
+    return found  # type: ignore[no-any-return]
+
+
+def to_arrow(buffer: Buffer) -> Any:
+    """The transitions of `to_numpy` as a Table of pyarrow. What has several numbers in a row is a list of a fixed size,
+    and the metadata of its column have the shape."""
+    schema, batches = _arrow.record_batches(_some(buffer))
+    return _arrow.arrow().Table.from_batches(batches, schema)
+
+
+def from_parquet(path: Path, *, observation_space: Any = None, action_space: Any = None, into: B | None = None,
+                 progress: Progress | None = None, **settings: Any) -> B:
+    """As `from_arrow`, of a Parquet file, which is read in parts."""
+    found: Any = _from_arrow(_arrow.of_files([os.fspath(path)]), into, (observation_space, action_space), settings,
+                             progress)
+    return found  # type: ignore[no-any-return]
+
+
+def to_parquet(buffer: Buffer, path: Path, *, progress: Progress | None = None) -> None:
+    """Writes the transitions of `to_arrow` as a Parquet file. The file at `path` is the old one or the new one, and
+    complete."""
+    done, count = 0, len(buffer)
+
+    def note(rows: int) -> None:
+        nonlocal done
+        done += rows
+        if progress is not None:
+            progress(done, count)
+
+    with _replaced(path) as part:
+        _arrow.write_parquet(part, _some(buffer), note)
+
+
+def _some(buffer: Buffer) -> Iterator[Leaves]:
+    """Transitions in parts, of which there is one. ValueError: the buffer is empty."""
+    parts = transitions(buffer)
+    first = next(parts, None)
+    if first is None:
+        raise ValueError("the buffer is empty; it must have a transition")
+    yield first
+    yield from parts
+
+
+def _from_arrow(found: _arrow.ArrowTable, into: Any, spaces: tuple[Any, Any], settings: dict[str, Any],
+                progress: Progress | None) -> Any:
+    return _from_table(table_of(found.columns), into, spaces, settings, progress)

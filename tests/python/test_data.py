@@ -1,0 +1,649 @@
+# SPDX-License-Identifier: MIT
+"""Data sets into buffers and out of them, compared with n-step returns, stacks and episodes computed one by one."""
+
+import itertools
+import sys
+
+import gpureplay
+import numpy as np
+import pytest
+from gpureplay import _episodes, _tables, data
+from support import blocks_of_page
+
+GAMMA = 0.9
+ENDS = ("terminated", "truncated")
+DTYPES = ("float32", "float16", "uint8", "int32", "int64", "bool")
+
+
+@pytest.fixture(autouse=True, params=[None, 7], ids=["", "in parts of 7 rows"])
+def parts(request, monkeypatch):
+    """Data sets are read in parts, whose edges fall into episodes if they are small."""
+    if request.param is not None:
+        monkeypatch.setattr(_tables, "_ROWS_AT_A_TIME", request.param)
+        monkeypatch.setattr(_episodes, "_ROWS_AT_A_TIME", request.param)
+        monkeypatch.setattr(_episodes, "_STAGE_BYTES", 1000)
+
+
+def numbers(random, shape, dtype):
+    if dtype == "bool":
+        return random.random(shape) < 0.5
+    return random.normal(size=shape).astype(dtype) if dtype[:5] == "float" else \
+        random.integers(0, 250, shape).astype(dtype)
+
+
+def make_episodes(seed, count=12, longest=9, shape=(3,), dtype="float32"):
+    """Of one step and more, terminated or truncated, or both."""
+    random = np.random.default_rng(seed)
+    episodes = []
+    for at in range(count):
+        steps = 1 if at in (0, 5) else int(random.integers(1, longest))
+        ends = {name: np.zeros(steps, bool) for name in ENDS}
+        kind = random.integers(0, 7)
+        ends["terminated"][-1], ends["truncated"][-1] = kind < 4, kind > 2
+        episodes.append({"obs": numbers(random, (steps + 1, *shape), dtype), "action": random.integers(0, 5, steps),
+                         "reward": numbers(random, steps, "float32"), **ends})
+    return episodes
+
+
+def columns_of(episodes, names=("obs", "action", "reward", "next_obs", *ENDS)):
+    """The steps of all episodes, (steps, ...) by name."""
+    found = [{**one, "obs": one["obs"][:-1], "next_obs": one["obs"][1:]} for one in episodes]
+    return {name: np.concatenate([one[name] for one in found]) for name in names}
+
+
+def reference(episodes, n_step, stack=1):
+    """The transitions that must be stored, one by one. stack: obs becomes so many frames, with zeros before the
+    first."""
+    rows = []
+    for one in episodes:
+        steps, obs = len(one["reward"]), one["obs"]
+        if stack > 1:
+            padded = np.concatenate([np.zeros((stack - 1, *obs.shape[1:]), obs.dtype), obs])
+            obs = np.stack([padded[at:at + stack] for at in range(steps + 1)])
+        for at in range(steps):
+            end = min(at + n_step, steps)
+            total = sum(GAMMA**k * float(reward) for k, reward in enumerate(one["reward"][at:end]))
+            ended = {name: bool(one[name][end - 1]) for name in ENDS}
+            rows.append({"obs": obs[at], "action": one["action"][at], "reward": total, "next_obs": obs[end], **ended,
+                         "discount": 0.0 if ended["terminated"] else GAMMA**(end - at)})
+    return {name: np.stack([row[name] for row in rows]) for name in rows[0]}
+
+
+def check(got, wanted):
+    for name, array in wanted.items():
+        if name in ("reward", "discount"):
+            np.testing.assert_allclose(got[name], array, rtol=2e-6, atol=2e-6, err_msg=name)
+        else:
+            assert np.array_equal(got[name], array), name
+
+
+def all_of(buffer):
+    return {name: np.asarray(array) for name, array in buffer.gather(range(len(buffer))).items()}
+
+
+def same_episodes(buffer, episodes, **how):
+    """The episodes that `to_d4rl` writes of a buffer are these."""
+    found = list(_episodes.restored(buffer, how.get("partial", False)).each)
+    assert len(found) == len(episodes)
+    for got, one in zip(found, episodes):
+        for name, array in (("obs", got.obs[""]), ("action", got.action[""]), ("reward", got.reward),
+                            ("terminated", got.terminated), ("truncated", got.truncated)):
+            assert np.array_equal(array, one[name]), name
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("n_step", [1, 2, 5])
+@pytest.mark.parametrize("keep_steps", [False, True])
+def test_rows_are_those_of_the_reference(dtype, n_step, keep_steps):
+    for seed, shape in ((1, (3,)), (2, ()), (3, (2, 2))):
+        episodes = make_episodes(seed, shape=shape, dtype=dtype)
+        buffer = data.from_numpy(columns_of(episodes), n_step=n_step, gamma=GAMMA, keep_steps=keep_steps, device="cpu")
+        assert len(buffer) == buffer.capacity == sum(len(one["reward"]) for one in episodes)
+        check(all_of(buffer), reference(episodes, n_step))
+        if keep_steps:
+            same_episodes(buffer, episodes)
+
+
+@pytest.mark.parametrize("n_step", [1, 3])
+def test_frames_are_stacked(n_step):
+    episodes = make_episodes(4, shape=(5, 6), dtype="uint8", count=20)
+    buffer = data.from_numpy(columns_of(episodes), n_step=n_step, gamma=GAMMA, frame_stack=4, observations="frames",
+                             keep_steps=True, device="cpu")
+    check(all_of(buffer), reference(episodes, n_step, stack=4))
+    same_episodes(buffer, episodes)
+
+
+@pytest.mark.parametrize("n_step", [1, 3])
+def test_stacks_are_taken_apart(n_step):
+    episodes = make_episodes(5, shape=(4, 5), dtype="uint8", count=20)
+    for one in episodes:
+        frames = np.concatenate([np.zeros((3, 5), np.uint8), one["obs"][:, 0]])
+        one["obs"] = np.stack([frames[at:at + 4] for at in range(len(one["obs"]))])
+    buffer = data.from_numpy(columns_of(episodes), n_step=n_step, gamma=GAMMA, frame_stack=4, keep_steps=True,
+                             device="cpu")
+    assert buffer.config["layout"] == "frames"
+    check(all_of(buffer), reference(episodes, n_step))
+    same_episodes(buffer, episodes)
+
+
+def test_each_frame_of_many_short_episodes_has_room():
+    episodes = make_episodes(4, shape=(2, 2), dtype="uint8", count=1500, longest=3)
+    for stack, given in ((4, "frames"), (2, "stacks")):
+        buffer = data.from_numpy(columns_of(episodes), frame_stack=stack, observations=given, device="cpu")
+        assert len(buffer) == buffer.capacity
+        for one in episodes:  # stacks of two frames, of which those before an episode's first are others, too
+            frames = np.concatenate([one["obs"][:1, 1], one["obs"][:, 0]])
+            one["obs"] = np.stack([frames[:-1], frames[1:]], axis=1)
+
+
+def test_flags_tell_where_observations_do_not():
+    episodes = [{**one, "obs": np.zeros_like(one["obs"])} for one in make_episodes(24, count=30)]
+    same_episodes(data.from_numpy(columns_of(episodes), max_batch=5, device="cpu"), episodes)
+    same_episodes(data.from_numpy(columns_of(episodes), n_step=3, keep_steps=True, max_batch=5, device="cpu"), episodes)
+
+
+def lanes_for(num_lanes, steps, autoreset="same_step", shape=(3,)):
+    fields = {"obs": (shape, "float32"), "action": "int64"}
+    return gpureplay.LaneBuffer(num_lanes, steps, fields, autoreset=autoreset, gamma=GAMMA, device="cpu")
+
+
+@pytest.mark.parametrize("autoreset", ["same_step", "next_step", "disabled"])
+@pytest.mark.parametrize("num_lanes", [1, 3, 40])
+def test_lanes_play_an_episode_each(autoreset, num_lanes):
+    episodes = make_episodes(6, count=30)
+    buffer = lanes_for(num_lanes, 800, autoreset)
+    assert data.from_numpy(columns_of(episodes), into=buffer) is buffer
+    total = sum(len(one["reward"]) for one in episodes)
+    assert len(buffer) == total
+    wanted = reference(episodes, 3)
+    steps = data.to_numpy(buffer)
+    got = buffer.gather(steps["id"], n_step=3)
+    order, rows = np.lexsort(got["obs"].T), np.lexsort(wanted["obs"].T)  # observations are random, and none is twice
+    check({name: array[order] for name, array in got.items()}, {name: array[rows] for name, array in wanted.items()})
+    found = sorted(_episodes.restored(buffer, False).each, key=lambda one: one.obs[""].tobytes())
+    for got, one in zip(found, sorted(episodes, key=lambda one: one["obs"].tobytes()), strict=True):
+        assert np.array_equal(got.obs[""], one["obs"]) and np.array_equal(got.reward, one["reward"])
+        assert np.array_equal(got.terminated, one["terminated"]) and np.array_equal(got.truncated, one["truncated"])
+
+
+def test_lanes_go_on_with_new_episodes():
+    episodes, buffer = make_episodes(7, count=5), lanes_for(2, 100)
+    data.from_numpy(columns_of(episodes), into=buffer)
+    before = len(buffer)
+    for _ in range(3):
+        buffer.add(obs=np.ones((2, 3), np.float32), action=np.zeros(2, np.int64), reward=np.ones(2, np.float32),
+                   terminated=np.zeros(2, bool), truncated=np.zeros(2, bool))
+    assert len(buffer) == before + 4  # the newest step of each lane is not whole
+    assert len(list(_episodes.restored(buffer, False).each)) == 7
+
+
+def test_lanes_without_room_are_refused():
+    episodes = make_episodes(8, count=30)
+    total = sum(len(one["reward"]) for one in episodes)
+    with pytest.raises(ValueError, match=rf"steps is 4 and the data set's 30 episodes of {total} transitions need"):
+        data.from_numpy(columns_of(episodes), into=lanes_for(2, 4))
+    with pytest.raises(ValueError, match=r"room for 5 final observations, and the data set has 30 episodes"):
+        data.from_numpy(columns_of(make_episodes(8, count=30, longest=4)), into=lanes_for(1, 110))
+
+
+def test_float64_is_rounded():
+    episodes = make_episodes(9)
+    for one in episodes:
+        one["obs"] = one["obs"].astype("float64") * (1 + 1e-9)
+        one["reward"] = one["reward"].astype("float64") / 3
+    buffer = data.from_numpy(columns_of(episodes), device="cpu")
+    got, given = all_of(buffer), columns_of(episodes)
+    assert got["obs"].dtype == np.float32 and np.array_equal(got["obs"], given["obs"].astype(np.float32))
+    assert np.array_equal(got["reward"], given["reward"].astype(np.float32))
+    episodes[3]["obs"][0] = 1e300
+    with pytest.raises(ValueError, match=r"obs has .* to 1e\+300; float32 holds"):
+        data.from_numpy(columns_of(episodes), device="cpu")
+
+
+# What the ring no longer has.
+
+
+def play(buffer, episodes, last=None):
+    """Adds the steps of episodes as a program does, the last episode without its end if `last` steps are given."""
+    for at, one in enumerate(episodes):
+        for t in range(len(one["reward"]) if last is None or at < len(episodes) - 1 else last):
+            buffer.add(obs=one["obs"][t], next_obs=one["obs"][t + 1], action=one["action"][t], reward=one["reward"][t],
+                       terminated=one["terminated"][t], truncated=one["truncated"][t])
+
+
+FIELDS = {"obs": ((3,), "float32"), "action": "int64", "reward": "float32", "next_obs": ((3,), "float32"),
+          "terminated": "bool", "truncated": "bool"}
+
+
+def cut(one, first, steps, truncated=True):
+    """Steps first ... first + steps - 1 of an episode."""
+    part = {name: array[first:first + steps + (name == "obs")].copy() for name, array in one.items()}
+    if truncated:
+        part["truncated"][-1] = True
+    return part
+
+
+@pytest.mark.parametrize("n_step", [1, 3])
+@pytest.mark.parametrize("keep_steps", [False, True])
+def test_overwritten_episodes_are_left_out(n_step, keep_steps):
+    if n_step > 1 and not keep_steps:
+        return
+    long = [{**one, **{name: np.arange(20) == 19 if name == "terminated" else np.zeros(20, bool) for name in ENDS},
+             "obs": np.random.default_rng(at).normal(size=(21, 3)).astype("f4"), "action": np.arange(20),
+             "reward": np.arange(20, dtype="f4") / 7} for at, one in enumerate(make_episodes(10, count=4))]
+    buffer = gpureplay.ReplayBuffer(50, FIELDS, n_step=n_step, gamma=GAMMA, keep_steps=keep_steps, device="cpu")
+    play(buffer, long)
+    lost = buffer.stats.first_id
+    assert 20 < lost < 40
+    with pytest.warns(RuntimeWarning, match=rf"^{40 - lost} transitions are left out"):
+        same_episodes(buffer, long[2:])
+    same_episodes(buffer, [cut(long[1], lost - 20, 40 - lost, truncated=False), *long[2:]], partial=True)
+    buffer.trim(15)
+    with pytest.raises(ValueError, match=r"15 transitions and no episode from its beginning"):
+        same_episodes(buffer, [])
+
+
+@pytest.mark.parametrize(("n_step", "missing"), [(1, 0), (3, 3), (2, 2)])
+def test_open_episodes_end_truncated(n_step, missing):
+    episodes = make_episodes(11, count=3, longest=9)
+    episodes.append({"obs": np.random.default_rng(1).normal(size=(9, 3)).astype("f4"), "action": np.arange(8),
+                     "reward": np.arange(8, dtype="f4"), **{name: np.zeros(8, bool) for name in ENDS}})
+    buffer = gpureplay.ReplayBuffer(90, FIELDS, n_step=n_step, gamma=GAMMA, keep_steps=True, device="cpu")
+    play(buffer, episodes, last=7)
+    same_episodes(buffer, [*episodes[:-1], cut(episodes[-1], 0, 7 - missing)])
+
+
+def test_environments_in_turns_are_told_apart():
+    episodes = make_episodes(12, count=10)
+    for keep_steps in (True, False):
+        buffer = gpureplay.ReplayBuffer(200, FIELDS, n_step=1, num_envs=2, autoreset="disabled", keep_steps=keep_steps,
+                                        device="cpu")
+        lanes = [columns_of(episodes[:5]), columns_of(episodes[5:])]
+        steps = min(len(lane["reward"]) for lane in lanes)
+        for t in range(steps):
+            buffer.add(**{name: np.stack([lane[name][t] for lane in lanes]) for name in lanes[0]})
+        if not keep_steps:
+            with pytest.raises(gpureplay.InvalidArgument, match=r"of 2 environments .* keep_steps=True"):
+                list(_episodes.restored(buffer, False).each)
+            continue
+        found = {one.obs[""].tobytes() for one in _episodes.restored(buffer, False).each}
+        for lane in (episodes[:5], episodes[5:]):
+            for one, end in zip(lane, itertools.accumulate(len(one["reward"]) for one in lane)):
+                assert end > steps or one["obs"].tobytes() in found
+        again = data.from_numpy(data.to_numpy(buffer), n_step=3, gamma=GAMMA, device="cpu")
+        assert len(again) == len(buffer)  # by id and previous
+
+
+def test_sums_of_rewards_are_refused():
+    buffer = data.from_numpy(columns_of(make_episodes(13)), n_step=3, device="cpu")
+    with pytest.raises(gpureplay.InvalidArgument, match=r"n_step is 3, .* keep_steps=True"):
+        _episodes.restored(buffer, False)
+    by_priority = gpureplay.ReplayBuffer(50, FIELDS, prioritized=True, eviction="priority", device="cpu")
+    with pytest.raises(gpureplay.InvalidArgument, match=r'eviction is "priority"'):
+        data.to_numpy(by_priority)
+
+
+def test_keep_steps_fills_in_the_field():
+    buffer = gpureplay.ReplayBuffer(50, FIELDS, n_step=3, gamma=GAMMA, keep_steps=True, reward_clip=0.5, num_envs=2,
+                                    autoreset="same_step", device="cpu")
+    assert buffer.config["keep_steps"] and buffer.config["sequences"]
+    zeros, rewards = np.zeros((2, 3), np.float32), np.random.default_rng(1).normal(size=(10, 2)).astype("f4")
+    for t, reward in enumerate(rewards):
+        buffer.add(obs=zeros + t, action=[0, 1], reward=reward, next_obs=zeros + t + 1, terminated=[False] * 2,
+                   truncated=[t == 9] * 2, final_obs=zeros + 99)
+    got = all_of(buffer)
+    assert sorted(got["step_reward"]) == sorted(rewards.ravel())  # not clipped
+    assert np.abs(got["reward"]).max() <= 0.5 * (1 + GAMMA + GAMMA**2)
+    with pytest.raises(TypeError, match="step_reward"):
+        buffer.add(obs=zeros, action=[0, 1], reward=[0, 0], next_obs=zeros + 1, terminated=[False] * 2,
+                   step_reward=[0, 0])
+    with pytest.raises(ValueError, match=r"a field is called 'step_reward', as the one that keep_steps=True adds"):
+        gpureplay.ReplayBuffer(50, {**FIELDS, "step_reward": "float32"}, n_step=3, keep_steps=True)
+    with pytest.raises(TypeError, match="keep_steps is 1; it must be True or False"):
+        gpureplay.ReplayBuffer(50, FIELDS, keep_steps=1)
+
+
+def test_learners_train_on_what_keeps_its_steps(tmp_path):
+    buffer = data.from_numpy(columns_of(make_episodes(14)), n_step=3, keep_steps=True, device="cpu")
+    agent = gpureplay.DQN(buffer, num_actions=5, trunk=[8], batch_size=4)
+    agent.train(5)
+    assert agent.stats.steps == 5
+    buffer.save(tmp_path / "buffer")
+    other = gpureplay.ReplayBuffer(buffer.capacity, FIELDS, n_step=3, keep_steps=True, device="cpu")
+    other.load(tmp_path / "buffer")
+    check(all_of(other), all_of(buffer))
+
+
+# D4RL's form.
+
+D4RL = {"observations": "obs", "actions": "action", "rewards": "reward", "next_observations": "next_obs",
+        "terminals": "terminated", "timeouts": "truncated"}
+
+
+def d4rl_of(episodes, *left_out):
+    columns = columns_of(episodes)
+    return {name: columns[own] for name, own in D4RL.items() if name not in left_out}
+
+
+def without_last(one):
+    """An episode without next observations: the last one of an episode that was truncated is that of the step before,
+    and what follows a terminal is zeros."""
+    if one["terminated"][-1]:
+        return {**one, "obs": np.concatenate([one["obs"][:-1], np.zeros_like(one["obs"][:1])])}
+    return cut(one, 0, len(one["reward"]) - 1) if len(one["reward"]) > 1 else None
+
+
+@pytest.mark.parametrize("n_step", [1, 3])
+def test_d4rl_with_and_without_next_observations(n_step):
+    episodes = make_episodes(15, count=20)
+    settings = {"n_step": n_step, "gamma": GAMMA, "keep_steps": True, "device": "cpu"}
+    same_episodes(data.from_d4rl(d4rl_of(episodes), **settings), episodes)
+    shorter = [one for one in map(without_last, episodes) if one is not None]
+    assert len(shorter) < len(episodes)
+    same_episodes(data.from_d4rl(d4rl_of(episodes, "next_observations"), **settings), shorter)
+
+
+def test_d4rl_pitfalls():
+    episodes = make_episodes(16, count=20)
+    for one in episodes:
+        one["truncated"] &= ~one["terminated"]
+    # Without timeouts the observations tell, where there are next ones.
+    same_episodes(data.from_d4rl(d4rl_of(episodes, "timeouts"), keep_steps=True, device="cpu"), episodes)
+    # The last row has no flag: with its next observation it is a step, else it is none.
+    last = {**episodes[0], "obs": episodes[3]["obs"][:5], "action": np.arange(4), "reward": np.ones(4, np.float32),
+            **{name: np.zeros(4, bool) for name in ENDS}}
+    last["obs"] = np.random.default_rng(3).normal(size=(5, 3)).astype("f4")
+    opened = [*episodes, last]
+    same_episodes(data.from_d4rl(d4rl_of(opened), device="cpu"), [*episodes, cut(last, 0, 4)])
+    found = list(_episodes.restored(data.from_d4rl(d4rl_of(opened, "next_observations"), device="cpu"), False).each)
+    assert found[-1].steps == 3 and np.array_equal(found[-1].obs[""], last["obs"][:4])
+    # Neither timeouts nor next observations: a limit of steps says where episodes end.
+    steps = {"observations": np.arange(30, dtype="f4").reshape(30, 1), "actions": np.zeros((30, 2), "f4"),
+             "rewards": np.zeros((30, 1), "f4"), "terminals": np.zeros(30, "f4")}
+    buffer = data.from_d4rl(steps, max_episode_steps=10, n_step=4, gamma=GAMMA, keep_steps=True, device="cpu")
+    assert [one.steps for one in _episodes.restored(buffer, False).each] == [9, 9, 9]
+    assert not np.isin(all_of(buffer)["obs"], [9, 19, 29]).any()
+    assert set(np.unique(all_of(buffer)["next_obs"]) % 10) == {4, 5, 6, 7, 8, 9}
+    for missing, arrays in (("terminals", {**steps, "terminals": None}), ("rewards", {**steps, "rewards": None})):
+        arrays = {name: array for name, array in arrays.items() if array is not None}
+        with pytest.raises(KeyError, match=f"the data set has no {missing}"):
+            data.from_d4rl(arrays, device="cpu")
+    with pytest.raises(ValueError, match=r"observations has 29 rows and rewards 30"):
+        data.from_d4rl({**steps, "observations": steps["observations"][1:]}, device="cpu")
+
+
+def test_d4rl_files(tmp_path):
+    h5py = pytest.importorskip("h5py")
+    episodes, path = make_episodes(17, count=20), tmp_path / "data.hdf5"
+    buffer = data.from_numpy(columns_of(episodes), n_step=3, keep_steps=True, device="cpu")
+    data.to_d4rl(buffer, path, compression="gzip")
+    wanted = d4rl_of(episodes)
+    with h5py.File(path) as file:
+        assert set(file) == set(wanted)
+        for name, array in wanted.items():
+            assert file[name].dtype == array.dtype and np.array_equal(file[name][()], array), name
+    calls = []
+    again = data.from_d4rl(path, keep_steps=True, device="cpu", progress=lambda *done: calls.append(done))
+    same_episodes(again, episodes)
+    assert calls[-1] == (len(again), len(again)) and calls == sorted(calls)
+
+    def stop(done, steps):
+        raise KeyboardInterrupt
+
+    before = path.read_bytes()
+    with pytest.raises(KeyboardInterrupt):
+        data.to_d4rl(buffer, path, progress=stop)
+    assert path.read_bytes() == before and [one.name for one in tmp_path.iterdir()] == ["data.hdf5"]
+    parts = gpureplay.ReplayBuffer(50, {"obs.a": ((3,), "float32"), "obs.b": "uint8", "action": "int64", "tag": "int32",
+                                        "reward": "float32", "next_obs.a": ((3,), "float32"), "next_obs.b": "uint8",
+                                        "terminated": "bool", "truncated": "bool"}, device="cpu")
+    columns, tags = columns_of(episodes[:5]), np.arange(50, dtype=np.int32)
+    count = len(columns["reward"])
+    small = np.arange(1 + count, dtype=np.uint8)
+    breaks = np.flatnonzero(columns["terminated"] | columns["truncated"])
+    parts.extend(obs={"a": columns.pop("obs"), "b": small[:-1]}, next_obs={"a": columns.pop("next_obs"),
+                                                                           "b": small[1:]}, tag=tags[:count], **columns)
+    data.to_d4rl(parts, path)
+    with h5py.File(path) as file:
+        assert set(file["observations"]) == {"a", "b"} and np.array_equal(file["tag"], tags[:count])
+    back = data.from_d4rl(path, device="cpu")
+    assert np.array_equal(all_of(back)["obs.a"], all_of(parts)["obs.a"]) and len(breaks) == 5
+
+
+# Rows as they are stored.
+
+
+def round_trips(tmp_path):
+    """Ways out and back in."""
+    ways = [lambda buffer, **more: data.from_numpy(data.to_numpy(buffer), **more)]
+    if sys.modules.get("pyarrow") or _has("pyarrow"):
+        def by_file(buffer, **more):
+            data.to_parquet(buffer, tmp_path / "rows.parquet")
+            return data.from_parquet(tmp_path / "rows.parquet", **more)
+        ways += [lambda buffer, **more: data.from_arrow(data.to_arrow(buffer), **more), by_file]
+    return ways
+
+
+def _has(package):
+    try:
+        __import__(package)
+    except ImportError:
+        return False
+    return True
+
+
+def test_rows_of_several_steps_go_there_and_back(tmp_path):
+    for dtype, shape in (("float32", (3,)), ("uint8", (2, 3, 2)), ("float16", (1,)), ("bool", (2,)), ("int64", ())):
+        episodes = make_episodes(18, shape=shape, dtype=dtype)
+        buffer = data.from_numpy(columns_of(episodes), n_step=3, gamma=GAMMA, device="cpu")
+        for way in round_trips(tmp_path):
+            again = way(buffer, n_step=3, gamma=GAMMA, device="cpu")
+            assert [field for field in again.fields] == buffer.fields
+            for name, array in all_of(buffer).items():
+                assert array.tobytes() == all_of(again)[name].tobytes(), name
+
+
+def test_priorities_go_there_and_back(tmp_path):
+    columns = columns_of(make_episodes(19))
+    buffer = data.from_numpy(columns, prioritized=True, device="cpu")
+    ids = np.arange(len(buffer))
+    buffer.update_priorities(ids, np.random.default_rng(1).exponential(size=len(ids)) * 10.0**(ids % 9 - 5))
+    for way in round_trips(tmp_path):
+        again = way(buffer, prioritized=True, device="cpu")
+        assert np.array_equal(again.get_priorities(ids), buffer.get_priorities(ids))
+        assert "priority" not in [field.name for field in way(buffer, device="cpu").fields]
+
+
+def test_steps_that_were_kept_go_there_and_back(tmp_path):
+    episodes = make_episodes(20)
+    buffer = data.from_numpy(columns_of(episodes), n_step=3, gamma=GAMMA, keep_steps=True, device="cpu")
+    lanes = data.from_numpy(columns_of(episodes), into=lanes_for(1, 400))
+    for way in round_trips(tmp_path):
+        again = way(buffer, n_step=3, gamma=GAMMA, keep_steps=True, device="cpu")
+        for name, array in all_of(buffer).items():
+            assert array.tobytes() == all_of(again)[name].tobytes(), name
+        same_episodes(way(buffer, n_step=1, keep_steps=True, device="cpu"), episodes)
+        same_episodes(way(lanes, n_step=2, keep_steps=True, device="cpu"), episodes)
+        same_episodes(way(buffer, into=lanes_for(1, 400)), episodes)
+    summed = data.to_numpy(data.from_numpy(columns_of(episodes), n_step=3, gamma=GAMMA, device="cpu"))
+    with pytest.raises(gpureplay.InvalidArgument, match="discount, as transitions of several steps have"):
+        data.from_numpy(summed, into=lanes_for(1, 400))
+
+
+def test_columns_of_other_forms():
+    pa = pytest.importorskip("pyarrow")
+    columns = columns_of(make_episodes(21, shape=(2, 3)))
+    tensors = {name: pa.FixedShapeTensorArray.from_numpy_ndarray(array) if array.ndim > 1 else pa.array(array)
+               for name, array in columns.items()}
+    lists = {name: pa.array(array.tolist()) for name, array in columns.items()}
+    for given in (tensors, lists):
+        buffer = data.from_arrow(pa.table(given), device="cpu")
+        assert np.array_equal(all_of(buffer)["obs"], columns["obs"])
+    for wrong, match in (([[1.0], [2.0, 3.0]], "lists of"), ([1.0, None], "rows without a value"),
+                         (["a", "b"], "it must be")):
+        table = pa.table({"obs": pa.array(wrong), "action": [1, 2], "reward": [0.0, 0.0], "terminated": [False, True]})
+        with pytest.raises((ValueError, TypeError), match=match):
+            data.from_arrow(table, device="cpu")
+
+
+# Minari.
+
+
+def minari_of(tmp_path, monkeypatch):
+    monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path))
+    minari = pytest.importorskip("minari")
+    pytest.importorskip("h5py")
+    pytest.importorskip("PIL")
+    return minari
+
+
+def equal(one, other):
+    if isinstance(one, dict):
+        return one.keys() == other.keys() and all(equal(one[key], other[key]) for key in one)
+    if isinstance(one, tuple):
+        return len(one) == len(other) and all(map(equal, one, other))
+    return one.dtype == other.dtype and np.array_equal(one, other)
+
+
+def sampled(space, count):
+    import gymnasium
+    if isinstance(space, gymnasium.spaces.Dict):
+        return {key: sampled(part, count) for key, part in space.items()}
+    if isinstance(space, gymnasium.spaces.Tuple):
+        return tuple(sampled(part, count) for part in space)
+    found = np.stack([np.asarray(space.sample()) for _ in range(count)])
+    return found.astype(np.float32).astype(space.dtype) if space.dtype == np.float64 else found
+
+
+def minari_dataset(minari, spaces, name="of/test-v0"):
+    """Of episodes whose numbers float32 holds."""
+    from minari.data_collector import EpisodeBuffer
+    buffers = []
+    for space in spaces:
+        space.seed(3)
+    for one in make_episodes(22):
+        steps = len(one["reward"])
+        buffers.append(EpisodeBuffer(
+            observations=sampled(spaces[0], steps + 1), actions=sampled(spaces[1], steps),
+            rewards=one["reward"].astype("float64"), terminations=one["terminated"],
+            truncations=one["truncated"] | ~one["terminated"] & (np.arange(steps) == steps - 1),
+            infos={"tag": np.arange(steps + 1)}))
+    return minari.create_dataset_from_buffers(name, buffers, observation_space=spaces[0], action_space=spaces[1],
+                                              **({"jpeg_encoding": False} if _takes_jpeg(minari) else {}))
+
+
+def _takes_jpeg(minari):
+    import inspect
+    return "jpeg_encoding" in inspect.signature(minari.create_dataset_from_buffers).parameters
+
+
+def spaces_of(kind):
+    from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Tuple
+    if kind == "box":
+        return Box(-5, 5, (3,), np.float64), Discrete(3)
+    if kind == "image":
+        return Box(0, 255, (36, 40, 3), np.uint8), Box(-1, 1, (2,), np.float32)
+    parts = {"a": Box(-1, 1, (2, 2), np.float32), "b": Tuple((Discrete(4, start=2), MultiBinary(3))),
+             "c": Box(0, 200, (4,), np.uint8), "d": MultiDiscrete([2, 3]), "e.f": Box(-9, 9, (1,), np.int16)}
+    return Dict(parts), Box(-1, 1, (2,), np.float32)
+
+
+def same_datasets(one, other):
+    assert one.observation_space == other.observation_space and one.action_space == other.action_space
+    for wanted, got in zip(one.iterate_episodes(), other.iterate_episodes(), strict=True):
+        for name in ("observations", "actions", "rewards", "terminations", "truncations"):
+            assert equal(getattr(wanted, name), getattr(got, name)), name
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize(("kind", "n_step", "flatten"), [
+    ("box", 1, False), ("box", 3, False), ("image", 1, False), ("image", 3, False), ("dict", 1, False),
+    ("dict", 1, True), ("dict", 3, True)])
+def test_minari_there_and_back(tmp_path, monkeypatch, kind, n_step, flatten):
+    minari = minari_of(tmp_path, monkeypatch)
+    dataset = minari_dataset(minari, spaces_of(kind))
+    monkeypatch.setattr(data, "_GROUP_BYTES", 500)
+    buffer = data.from_minari("of/test-v0", n_step=n_step, flatten=flatten, keep_steps=n_step > 1, device="cpu")
+    assert len(buffer) == buffer.capacity == dataset.total_steps
+    same_datasets(dataset, data.to_minari(buffer, "of/other-v0"))
+    half = dataset.filter_episodes(lambda one: one.terminations[-1])
+    assert 0 < half.total_episodes < dataset.total_episodes
+    again = data.from_minari(half, n_step=n_step, flatten=flatten, keep_steps=n_step > 1, device="cpu")
+    same_datasets(half, data.to_minari(again, "of/half-v0"))
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_minari_in_lanes_and_with_fields_of_its_own(tmp_path, monkeypatch):
+    minari = minari_of(tmp_path, monkeypatch)
+    spaces = spaces_of("dict")
+    dataset = minari_dataset(minari, spaces)
+    lanes = gpureplay.LaneBuffer(1, 200, *spaces, device="cpu", autoreset="next_step")
+    data.from_minari(dataset, into=lanes)
+    same_datasets(dataset, data.to_minari(lanes, "of/lanes-v0"))
+    box = minari_dataset(minari, spaces_of("box"), "of/box-v0")
+    buffer = gpureplay.ReplayBuffer(200, {**FIELDS, "tag": "int64"}, n_step=3, keep_steps=True, device="cpu")
+    data.from_minari(box, into=buffer)
+    other = data.to_minari(buffer, "of/tags-v0", action_space=box.action_space)
+    for wanted, got in zip(box.iterate_episodes(), other.iterate_episodes(), strict=True):
+        assert np.array_equal(wanted.infos["tag"], got.infos["tag"])
+        assert np.array_equal(wanted.observations, got.observations) and got.observations.dtype == np.float32
+    with pytest.raises(ValueError, match=r"capacity is 7 and the data set has \d+ transitions"):
+        data.from_minari(box, capacity=7, device="cpu")
+    with pytest.raises(ValueError, match=r"the space is Box\(.*of shape \(3,\), and the buffer's arrays have"):
+        data.to_minari(data.from_numpy(columns_of(make_episodes(1, shape=(4,))), device="cpu"), "of/wrong-v0",
+                       observation_space=box.observation_space)
+
+    def stop(done, steps):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        data.to_minari(buffer, "of/stopped-v0", progress=stop)
+    assert "of/stopped-v0" not in minari.list_local_datasets()
+
+
+# What is refused.
+
+
+def test_what_does_not_fit_is_refused(monkeypatch):
+    columns = columns_of(make_episodes(23))
+    count, buffer = len(columns["reward"]), gpureplay.ReplayBuffer(20, FIELDS, device="cpu")
+    for settings in ({"into": buffer}, {"capacity": 20, "device": "cpu"},
+                     {"capacity": 20, "n_step": 3, "device": "cpu"}):
+        with pytest.raises(ValueError, match=rf"capacity is 20 and the data set has {count} transitions"):
+            data.from_numpy(columns, **settings)
+    assert len(buffer) == 0 and buffer.stats.appended == 0
+    wide = gpureplay.ReplayBuffer(500, {**FIELDS, "tag": "int32"}, device="cpu")
+    stepped = gpureplay.ReplayBuffer(500, {**FIELDS, "tag": "int32"}, n_step=2, device="cpu")
+    for into in (wide, stepped):
+        with pytest.raises(TypeError, match=r"the data set lacks \['tag'\]"):
+            data.from_numpy(columns, into=into)
+        with pytest.raises(TypeError, match=r"has \['obs.x'\] beyond"):
+            data.from_numpy({**columns, "tag": columns["action"], "obs.x": columns["obs"],
+                             "next_obs.x": columns["obs"]}, into=into)
+        with pytest.raises(TypeError, match="action is float32; it must be int64"):
+            data.from_numpy({**columns, "tag": columns["action"], "action": columns["reward"]}, into=into)
+        assert len(into) == 0
+    with pytest.raises(TypeError, match="into is given, and n_step, seed"):
+        data.from_numpy(columns, into=wide, n_step=3, seed=1)
+    with pytest.raises(TypeError, match="into is a dict; it must be a ReplayBuffer or a LaneBuffer"):
+        data.from_numpy(columns, into={})
+    with pytest.raises(ValueError, match="the data set has no rows"):
+        data.from_numpy({name: array[:0] for name, array in columns.items()}, device="cpu")
+    for call, package in ((lambda: data.from_minari("x"), "minari"), (lambda: data.from_d4rl("x"), "h5py"),
+                          (lambda: data.from_parquet("x"), "pyarrow"), (lambda: data.to_arrow(wide), "pyarrow")):
+        for name in [name for name in sys.modules if name.partition(".")[0] == package] + [package]:
+            monkeypatch.setitem(sys.modules, name, None)
+        wide.extend(**{**{name: array[:5] for name, array in columns.items()}, "tag": np.arange(5)})
+        with pytest.raises(ModuleNotFoundError, match=rf"needs {package}, .*`pip install {package}"):
+            call()
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_the_page_runs(tmp_path, monkeypatch, capsys):
+    minari_of(tmp_path, monkeypatch)
+    pytest.importorskip("pyarrow")
+    monkeypatch.chdir(tmp_path)
+    block, = blocks_of_page("data.md")
+    found = {}
+    exec(compile(block, "data.md", "exec"), found)
+    assert capsys.readouterr().out == "990\n" and len(found["lanes"]) == 990
