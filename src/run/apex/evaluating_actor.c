@@ -5,7 +5,7 @@
 
 #include "base/clock.h"
 #include "base/numbers.h"
-#include "run/apex/action_selector.h"
+#include "run/apex/evaluating_policy.h"
 #include "run/evaluate.h"
 
 #include <inttypes.h>
@@ -22,23 +22,18 @@ typedef struct evaluating_actor {
     gpur_evaluator evaluator;
     gpur_actor_policies policies; /* the acting one alone */
     unsigned char *weights;       /* of it, as bytes */
-    gpur_space actions;           /* of the first environment */
-    int32_t numbers;              /* of an action vector; 0: actions are discrete */
-    float *noises;                /* (environments) epsilon, or of vectors sigma */
-    float *vectors;               /* (environments, numbers of an action) before they are scaled */
-    int64_t number;               /* of the last evaluation; 0: none */
+    gpur_evaluating_policy acting;
+    int64_t number; /* of the last evaluation; 0: none */
 } evaluating_actor;
 
 /* Opening. */
 
-static gpur_status alloc_arrays(evaluating_actor *a)
+static gpur_status alloc_weights(evaluating_actor *a)
 {
-    const size_t envs = (size_t)a->settings->eval_envs, bytes = (size_t)gpur_actor_policies_bytes(&a->policies);
-    a->noises = calloc(envs, sizeof *a->noises);
-    a->vectors = calloc(envs * (size_t)gpur_max(a->numbers, 1), sizeof *a->vectors);
-    a->weights = malloc(bytes);
-    if (!a->noises || !a->vectors || !a->weights)
-        return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for an evaluation in %zu environments", envs);
+    const int64_t bytes = gpur_actor_policies_bytes(&a->policies);
+    a->weights = malloc((size_t)bytes);
+    if (!a->weights)
+        return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for %" PRId64 " bytes of weights", bytes);
     return GPUR_OK;
 }
 
@@ -61,16 +56,18 @@ static gpur_status open_policies(evaluating_actor *a)
 static gpur_status open_envs(evaluating_actor *a)
 {
     gpur_env_info info;
+    gpur_space actions = {0}; /* of the first environment */
     gpur_evaluator *const e = &a->evaluator;
-    a->numbers = a->context->networks.critic ? a->context->networks.acting->num_actions : 0;
-    GPUR_TRY(gpur_evaluator_alloc(e, a->settings->eval_envs, a->context->type, 4 * gpur_max(a->numbers, 1),
-                                  GPUR_APEX_EVALUATOR));
+    const gpur_network_config *const network = a->context->networks.acting;
+    GPUR_TRY(gpur_evaluator_alloc(e, a->settings->eval_envs, a->context->type,
+                                  gpur_evaluating_policy_action_bytes(network), GPUR_APEX_EVALUATOR));
     for (int32_t i = 0; i < e->count; i++) {
         const uint64_t seed = gpur_actor_seed(a->settings, GPUR_APEX_EVALUATOR + i, 0);
         GPUR_TRY(gpur_actor_make_env(a->context, a->settings, seed, &e->runners[i], &info));
         if (i == 0)
-            a->actions = info.action;
+            actions = info.action;
     }
+    GPUR_TRY(gpur_evaluating_policy_open(&a->acting, a->policies.acting, network, &actions, e->count));
     GPUR_TRY(gpur_obs_shape_find(&info.obs, &a->context->format->schema, &a->context->format->config, &a->shape));
     return gpur_evaluator_open(e, &a->shape, a->context->format->config.check_finite);
 }
@@ -79,16 +76,15 @@ static gpur_status open_all(evaluating_actor *a)
 {
     GPUR_TRY(open_policies(a));
     GPUR_TRY(open_envs(a));
-    return alloc_arrays(a);
+    return alloc_weights(a);
 }
 
 static void close_all(evaluating_actor *a)
 {
     gpur_evaluator_close(&a->evaluator);
+    gpur_evaluating_policy_close(&a->acting);
     gpur_actor_policies_close(&a->policies);
     free(a->weights);
-    free(a->noises);
-    free(a->vectors);
 }
 
 /* Playing. */
@@ -97,18 +93,8 @@ static gpur_status choose(void *context, int64_t count, const unsigned char *obs
                           const uint64_t *steps, int32_t greedy, void *actions)
 {
     evaluating_actor *const a = context;
-    const int32_t numbers = a->numbers;
-    gpur_policy_input input = {.size = sizeof input, .count = count, .obs = obs, .lane = streams, .step = steps};
-    gpur_policy_output output = {.size = sizeof output};
-    if (numbers > 0)
-        input.sigma = a->noises, output.action_vectors = a->vectors;
-    else
-        input.epsilon = a->noises, output.actions = actions;
-    for (int64_t i = 0; i < count; i++)
-        a->noises[i] = greedy ? 0.0f : a->settings->epsilon;
-    GPUR_TRY(gpur_policy_act(a->policies.acting, &input, &output));
-    for (int64_t i = 0; numbers > 0 && i < count; i++)
-        gpur_action_scale(&a->actions, numbers, a->vectors + i * numbers, (float *)actions + i * numbers);
+    const float noise = greedy ? 0.0f : a->settings->epsilon;
+    GPUR_TRY(gpur_evaluating_policy_act(&a->acting, count, obs, streams, steps, noise, greedy, actions));
     atomic_store(&a->context->counts->eval_episode, atomic_load(&a->evaluator.episode));
     atomic_fetch_add(&a->context->counts->steps, count);
     return GPUR_OK;
