@@ -140,6 +140,17 @@ gpur_status gpur_check_discrete_actions(const gpur_field_values *v, int32_t acti
     return GPUR_OK;
 }
 
+gpur_status gpur_find_largest_action(const gpur_field_values *v, int64_t *largest)
+{
+    for (int64_t item = 0; item < v->count; item++) {
+        const int64_t action = integer_at(v, item);
+        GPUR_REQUIRE(action >= 0, "\"%s\" is %" PRId64 " in %s %" PRId64 "; it must be 0 or more", v->name, action,
+                     v->item, v->first + item);
+        *largest = action > *largest ? action : *largest;
+    }
+    return GPUR_OK;
+}
+
 gpur_status gpur_check_reward_finite(float reward)
 {
     GPUR_REQUIRE(isfinite(reward), "the reward is %g; it must be a finite number", (double)reward);

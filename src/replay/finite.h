@@ -39,5 +39,8 @@ gpur_status gpur_check_unit_actions(const gpur_field_values *values, gpur_status
 /* Refuses integers that are not 0 to `actions` - 1, which a learner of so many actions trains on. */
 gpur_status gpur_check_discrete_actions(const gpur_field_values *values, int32_t actions, gpur_status refusal);
 
+/* Raises *largest to the largest of the integers. Refuses one below 0. */
+gpur_status gpur_find_largest_action(const gpur_field_values *values, int64_t *largest);
+
 /* Refuses a reward that is not finite. */
 gpur_status gpur_check_reward_finite(float reward);

@@ -243,10 +243,19 @@ int32_t gpur_replay_stored_offset(const gpur_replay *replay, const char *field)
     return stored < 0 ? -1 : (int32_t)replay->layout.rows.fields[stored].offset;
 }
 
-/* Copies `count` rows of the ring to the host, from a slot on, and looks at their actions. The first is row `first` of
+/* Looks at the actions of some rows in host memory. */
+typedef gpur_status (*visit_actions)(void *context, const gpur_field_values *actions);
+
+static gpur_status check_unit_actions(void *context, const gpur_field_values *actions)
+{
+    (void)context;
+    return gpur_check_unit_actions(actions, GPUR_INVALID_ARGUMENT);
+}
+
+/* Copies `count` rows of the ring to the host, from a slot on, and visits their actions. The first is row `first` of
  * the window. */
-static gpur_status check_slots(const gpur_replay *replay, gpur_stream *stream, unsigned char *rows, int64_t slot,
-                               int64_t count, int64_t first)
+static gpur_status visit_slots(const gpur_replay *replay, gpur_stream *stream, unsigned char *rows, int64_t slot,
+                               int64_t count, int64_t first, visit_actions visit, void *context)
 {
     const int64_t pitch = replay->layout.rows.pitch;
     const gpur_field_info *const action = &replay->schema.fields[gpur_schema_find(&replay->schema, "action")];
@@ -261,11 +270,11 @@ static gpur_status check_slots(const gpur_replay *replay, gpur_stream *stream, u
                                       .first = first};
     GPUR_TRY(gpur_copy(stream, rows, replay->ring.rows + slot * pitch, count * pitch));
     GPUR_TRY(gpur_stream_sync(stream));
-    return gpur_check_unit_actions(&values, GPUR_INVALID_ARGUMENT);
+    return visit(context, &values);
 }
 
 /* Of rows that were evicted by priority only the device knows which ones they are. */
-static gpur_status check_stored_actions(gpur_replay *replay, gpur_stream *stream)
+static gpur_status visit_stored_actions(gpur_replay *replay, gpur_stream *stream, visit_actions visit, void *context)
 {
     enum { CHUNK = 1 << 12 }; /* rows */
     const int64_t capacity = replay->config.capacity, bytes = CHUNK * replay->layout.rows.pitch;
@@ -279,10 +288,23 @@ static gpur_status check_stored_actions(gpur_replay *replay, gpur_stream *stream
     for (int64_t done = 0, count; done < window.count && status == GPUR_OK; done += count) {
         const int64_t slot = (window.first_id + done) % capacity;
         count = gpur_min(gpur_min(window.count - done, capacity - slot), CHUNK);
-        status = check_slots(replay, stream, rows, slot, count, done);
+        status = visit_slots(replay, stream, rows, slot, count, done, visit, context);
     }
     gpur_host_free(replay->device, rows, (size_t)bytes);
     return status;
+}
+
+static gpur_status note_largest(void *context, const gpur_field_values *actions)
+{
+    return gpur_find_largest_action(actions, context);
+}
+
+gpur_status gpur_replay_find_largest_action(gpur_replay *replay, int64_t *largest)
+{
+    gpur_stream *stream = NULL;
+    *largest = -1;
+    GPUR_TRY(gpur_consumer_begin_exclusive(replay, &stream));
+    return gpur_consumer_end_exclusive(replay, visit_stored_actions(replay, stream, note_largest, largest));
 }
 
 /* Requires the window lock. */
@@ -306,7 +328,7 @@ gpur_status gpur_replay_limit_actions(gpur_replay *replay, gpur_action_limit *li
         return GPUR_OK; /* train steps leave out and count others; arrays on the device are not searched */
     gpur_status status = gpur_consumer_begin_exclusive(replay, &stream);
     if (status == GPUR_OK)
-        status = gpur_consumer_end_exclusive(replay, check_stored_actions(replay, stream));
+        status = gpur_consumer_end_exclusive(replay, visit_stored_actions(replay, stream, check_unit_actions, NULL));
     if (status != GPUR_OK)
         gpur_replay_free_actions(replay, limit);
     return status;

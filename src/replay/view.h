@@ -39,6 +39,11 @@ gpur_status gpur_replay_limit_actions(gpur_replay *replay, gpur_action_limit *li
 
 /* Ends this limit. A limit that is in no list is left as it is. */
 void gpur_replay_free_actions(gpur_replay *replay, gpur_action_limit *limit);
+
+/* The largest of the stored actions, which must be one int32 or int64 each; -1: there are none, or rows were evicted by
+ * priority. GPUR_INVALID_ARGUMENT: one is negative. */
+gpur_status gpur_replay_find_largest_action(gpur_replay *replay, int64_t *largest);
+
 int32_t gpur_replay_links(const gpur_replay *replay); /* frame links of one row; 0: GPUR_LAYOUT_ROWS */
 
 /* The storage of a replay of GPUR_LAYOUT_LANES; NULL: it is of another layout. */

@@ -271,6 +271,17 @@ static gpur_status add_settings(const gpur_replay *replay, gpur_tensors *setting
     return gpur_settings_add_real(settings, "gamma", (double)config->gamma);
 }
 
+/* Settings from which frame_slots and the rest follow, for a replay that is made from the file (describe.h). */
+static gpur_status add_ring_settings(const gpur_replay *replay, gpur_tensors *tensors)
+{
+    const gpur_replay_config *const config = &replay->config;
+    if (replay->layout.frame_layout.stack == 0)
+        return GPUR_OK;
+    GPUR_TRY(gpur_tensors_add_metadata(tensors, "block_rows", "%" PRId64, config->block_rows));
+    GPUR_TRY(gpur_tensors_add_metadata(tensors, "max_batch", "%" PRId64, config->max_batch));
+    return gpur_tensors_add_metadata(tensors, "extra_frames", "%" PRId64, config->extra_frames);
+}
+
 static gpur_status save_state(gpur_replay *replay, gpur_stream *stream, replay_state *state, gpur_tensors *tensors,
                               gpur_sections *sections)
 {
@@ -280,6 +291,7 @@ static gpur_status save_state(gpur_replay *replay, gpur_stream *stream, replay_s
     GPUR_TRY(add_settings(replay, tensors));
     if (replay->layout.frame_layout.stack == 0 && replay->config.eviction == GPUR_EVICT_OLDEST)
         GPUR_TRY(add_capacity(replay, tensors));
+    GPUR_TRY(add_ring_settings(replay, tensors));
     GPUR_TRY(add_state(replay, state, sections));
     GPUR_TRY(gpur_writers_add_sections(replay, tensors, sections, &state->counts.writers));
     if (replay->config.prioritized)
