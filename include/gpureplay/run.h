@@ -8,6 +8,7 @@
  *   gpureplay/fast_dqn.h    runs of fast DQN, standard DQN and DQN(lambda)
  *   gpureplay/ga3c.h        runs of GA3C, A3C and A2C: agents that share an actor-critic, predictors and trainers
  *   gpureplay/apex.h        Ape-X: actors in threads or processes, and a learner that draws by priority
+ *   gpureplay/offline.h     training on a replay as it is, without environments
  *   gpureplay/play.h        games by the weights that a run has saved
  *   gpureplay/training.h    a run from options by name to the files in its folder, as gpureplay-train makes it
  *
@@ -24,6 +25,7 @@
 #include "gpureplay/fast_dqn.h"
 #include "gpureplay/ga3c.h"
 #include "gpureplay/apex.h"
+#include "gpureplay/offline.h"
 #include "gpureplay/play.h"
 #include "gpureplay/training.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Runs: whole trainings, with environments that act by a network and the training of that network, in threads of the
- * library. A run is made by gpur_fast_dqn_create (fast_dqn.h), gpur_apex_create (apex.h) or gpur_ga3c_create (ga3c.h),
- * and then:
+ * library. A run is made by gpur_fast_dqn_create (fast_dqn.h), gpur_apex_create (apex.h), gpur_ga3c_create (ga3c.h) or
+ * gpur_offline_create (offline.h), and then:
  *
  *     gpur_run_advance(run, 100000, 0);   // takes so many environment steps, and trains
  *     gpur_run_evaluate(run, 30, 0, &result);
@@ -10,6 +10,9 @@
  *     gpur_run_destroy(run);
  *
  * examples/runs.c is such a program, by the name of a preset.
+ *
+ * A step of an offline run, which has no environments that train, is a train step: wherever settings, events,
+ * statistics and calls of such a run count environment steps, they count these.
  *
  * One thread at a time advances, evaluates, saves and loads a run. Any thread may read statistics and stop it
  * meanwhile.
@@ -114,7 +117,9 @@ enum {
     GPUR_PRESET_APEX_DQN = 1,
     GPUR_PRESET_APEX_DPG = 2,
     GPUR_PRESET_GA3C = 3,
-    GPUR_PRESET_A3C = 4, /* A3C and A2C, which have no queues */
+    GPUR_PRESET_A3C = 4,         /* A3C and A2C, which have no queues */
+    GPUR_PRESET_OFFLINE_DQN = 5, /* their learners have rows alone: offline.h. Trainings set them */
+    GPUR_PRESET_OFFLINE_DPG = 6,
 };
 
 /* Returns the name of preset `index`, counted from 0, or NULL if there are not so many. *system: GPUR_PRESET_*; NULL:

@@ -19,6 +19,7 @@
  *
  *     gpur_training_get_settings(training, &settings);          // with which it makes them
  *     gpur_training_adopt_device(training, device);
+ *     gpur_training_fill(training, replay);                     // of an offline training, before the learner is made
  *     gpur_training_adopt(training, replay, learner, run);
  *
  * docs/training.md has the options of each preset and the files of a folder. One thread makes these calls. Any thread
@@ -31,6 +32,7 @@
 #include "gpureplay/fast_dqn.h"
 #include "gpureplay/ga3c.h"
 #include "gpureplay/apex.h"
+#include "gpureplay/offline.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -81,6 +83,8 @@ typedef struct gpur_training_config {
                                         config.json. NULL, the default: none */
     int32_t begins_again; /* with `resume`: 1: a run that saves no checkpoints begins again; 0, the default: it is
                                 refused */
+    gpur_replay *replay;  /* of an offline training: has the rows, in place of the file of the option data, and is
+                                adopted. NULL, the default: the option's */
 } gpur_training_config;
 
 /* Sets every member to its default. Any thread. */
@@ -119,6 +123,11 @@ GPUR_API gpur_status gpur_training_get_settings(gpur_training *training, gpur_tr
 /* Takes a device, which stays the caller's, in place of the one that gpur_training_open would open, and says what will
  * run. Before the replay takes its memory. */
 GPUR_API gpur_status gpur_training_adopt_device(gpur_training *training, gpur_device *device);
+
+/* Of an offline training: loads the rows of the option data into a replay with the training's settings, unless
+ * gpur_training_config has that replay, or the run goes on from a checkpoint, which has them. From then on the settings
+ * have the number of actions. Before the learner is made. */
+GPUR_API gpur_status gpur_training_fill(gpur_training *training, gpur_replay *replay);
 
 /* Takes objects on that device, which stay the caller's: they are destroyed after the last call with the training.
  * `replay` NULL: the learner has none. */

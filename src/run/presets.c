@@ -34,6 +34,8 @@ static const struct {
     {"a3c-small", GPUR_PRESET_A3C},
     {"a2c", GPUR_PRESET_A3C},
     {"a2c-small", GPUR_PRESET_A3C},
+    {"offline-dqn", GPUR_PRESET_OFFLINE_DQN},
+    {"offline-dpg", GPUR_PRESET_OFFLINE_DPG},
 };
 enum { PRESETS = sizeof presets / sizeof *presets };
 
@@ -65,17 +67,23 @@ gpur_status gpur_preset_refuse(const char *name, int32_t first, int32_t last)
 
 enum { STACK = 4 }; /* frames that the network sees */
 
+void gpur_preset_use_info(gpur_preset *p, const char *name, const char *env_name, const gpur_env_info *info)
+{
+    p->name = name;
+    p->env_name = env_name;
+    p->info = *info;
+    p->dims = gpur_shape_dims(info->obs.shape);
+    p->is_frame = p->dims == 2;
+}
+
 gpur_status gpur_preset_open(gpur_preset *p, const char *name, const gpur_run_config *given)
 {
     gpur_run_config *const run = &p->run;
-    p->name = name;
-    p->info = (gpur_env_info){.size = sizeof p->info};
+    gpur_env_info info = {.size = sizeof info};
     GPUR_TRY(gpur_run_read_config(given, run));
-    p->env_name = run->vector ? run->vector->name : run->type->name;
-    GPUR_TRY(run->vector ? gpur_vector_env_get_info(run->vector, run->env_options, &p->info)
-                         : gpur_env_get_info(run->type, run->env_options, &p->info));
-    p->dims = gpur_shape_dims(p->info.obs.shape);
-    p->is_frame = p->dims == 2;
+    GPUR_TRY(run->vector ? gpur_vector_env_get_info(run->vector, run->env_options, &info)
+                         : gpur_env_get_info(run->type, run->env_options, &info));
+    gpur_preset_use_info(p, name, run->vector ? run->vector->name : run->type->name, &info);
     return GPUR_OK;
 }
 

@@ -4,6 +4,8 @@
 #pragma once
 
 #include "base/status.h"
+#include "gpureplay/dpg.h"
+#include "gpureplay/dqn.h"
 #include "gpureplay/env.h"
 #include "gpureplay/network.h"
 #include "gpureplay/run_handle.h"
@@ -23,8 +25,17 @@ typedef struct gpur_preset {
 /* Refuses a name, and says which ones a system, or the systems `first` to `last`, have: GPUR_PRESET_*. */
 gpur_status gpur_preset_refuse(const char *name, int32_t first, int32_t last);
 
+/* Sets what follows from the spaces of an environment. */
+void gpur_preset_use_info(gpur_preset *preset, const char *name, const char *env_name, const gpur_env_info *info);
+
 /* Reads the settings of the run, and asks an environment of these for its spaces. */
 gpur_status gpur_preset_open(gpur_preset *preset, const char *name, const gpur_run_config *run);
+
+/* Set the learner alone, for such spaces: that of a preset of fast DQN, with the epsilon of its evaluations, and that
+ * of a preset of Ape-X DPG. */
+gpur_status gpur_fast_dqn_set_learner(const char *name, const char *env_name, const gpur_env_info *info,
+                                      gpur_dqn_config *learner, float *eval_epsilon);
+gpur_status gpur_apex_set_dpg(const char *name, const char *env_name, const gpur_env_info *info, gpur_dpg_config *dpg);
 
 /* Refuses environments without discrete actions, and observations that are neither float32 nor uint8. */
 gpur_status gpur_preset_check_env(const gpur_preset *preset);

@@ -185,7 +185,7 @@ static void add_environment(gpur_json *j, const gpur_train_settings *s, const ch
 {
     const gpur_env_info *const info = &s->env.info;
     gpur_json_begin(j, "environment", '{');
-    gpur_json_string(j, "name", s->env.name);
+    gpur_json_string(j, "name", s->env.name ? s->env.name : "");
     gpur_json_string(j, "options", s->env_options);
     gpur_json_begin(j, "observation", '{');
     gpur_json_string(j, "dtype", gpur_dtype_name(info->obs.dtype));

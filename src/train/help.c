@@ -56,7 +56,11 @@ static void add_entry(gpur_text *text, const char *name, const char *meaning)
 /* Whether an option has no default. */
 static int must_be_given(const char *name)
 {
-    return strcmp(name, "env") == 0 || strcmp(name, "env_options") == 0 || strcmp(name, "lambda") == 0;
+    static const char *const names[] = {"env", "env_options", "lambda", "data", "num_actions"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcmp(name, names[i]) == 0)
+            return 1;
+    return 0;
 }
 
 /* Before the meaning of one whose value is shown are the words that it may be, or the letter that others call it. */
@@ -93,12 +97,11 @@ static gpur_status find_defaults(const char *preset, const char *env, const char
         GPUR_TRY(gpur_options_add(o, "env_options", env_options));
     GPUR_TRY(gpur_options_add(o, "preset", preset));
     GPUR_TRY(gpur_options_find_system(o, preset));
+    const int has_vectors = (GPUR_IN_ANY_DPG & 1 << o->system) != 0;
+    s->describes_env = (GPUR_IN_OFFLINE & 1 << o->system) != 0;
     if (!env)
-        GPUR_TRY(gpur_env_find(o->system == GPUR_PRESET_APEX_DPG ? "Pendulum"
-                               : is_image                        ? "MinAtar/Breakout"
-                                                                 : "CartPole-v1",
-                               &s->env.type));
-    if (!env && !is_small && o->system != GPUR_PRESET_APEX_DPG) {
+        GPUR_TRY(gpur_env_find(has_vectors ? "Pendulum" : is_image ? "MinAtar/Breakout" : "CartPole-v1", &s->env.type));
+    if (!env && !is_small && !has_vectors && !s->describes_env) {
         *frames = *s->env.type;
         frames->init = init_frames;
         s->env.type = frames;
@@ -126,9 +129,12 @@ static gpur_status add_preset(gpur_text *text, const char *preset, const char *e
     const gpur_status status = find_defaults(preset, env, env_options, &options, &settings, &frames);
     if (status == GPUR_OK) {
         gpur_text_add(text,
-                      "usage: gpureplay-train %s --env NAME [options]\n\nThe values are the defaults of this preset. "
+                      "usage: gpureplay-train %s %s [options]\n\nThe values are the defaults of this preset%s. "
                       "Numbers may be written as 1e6.\n\n",
-                      preset);
+                      preset, settings.describes_env ? "--data FILE" : "--env NAME",
+                      !settings.describes_env ? ""
+                      : env                   ? ", for data of this environment"
+                                              : ", for observations of one axis");
         for (int32_t i = 0; (option = gpur_option_at(options.system, i)); i++)
             if (strcmp(option->name, "preset") != 0 && gpur_option_is_of_preset(option, &settings))
                 add_option(text, option, &settings);
@@ -214,6 +220,7 @@ static void add_all(gpur_text *text)
     int32_t system;
     gpur_text_add(text,
                   "usage: gpureplay-train PRESET --env NAME [options]      trains\n"
+                  "       gpureplay-train offline-dqn --data FILE [options]  trains on saved transitions\n"
                   "       gpureplay-train PRESET --help                    the options of a preset, with its defaults\n"
                   "       gpureplay-train --resume FOLDER                  goes on with a run\n"
                   "       gpureplay-train play RUN [options]               plays games by its weights\n"
@@ -222,9 +229,14 @@ static void add_all(gpur_text *text)
                   "       gpureplay-train list [NAME]                      the games, or one, and their options\n"
                   "       gpureplay-train COMMAND --help                   the options of such a command\n"
                   "       gpureplay-train PRESET --work I --folder FOLDER  is remote actor I of Ape-X\n\nPresets\n");
-    static const char *const systems[] = {"fast DQN, DQN(lambda), Virtual Replay Cache", "Ape-X",
-                                          "Ape-X DPG, for continuous actions", "GA3C", "A3C and A2C"};
-    for (int32_t wanted = 0; wanted <= GPUR_PRESET_A3C; wanted++) {
+    static const char *const systems[] = {"fast DQN, DQN(lambda), Virtual Replay Cache",
+                                          "Ape-X",
+                                          "Ape-X DPG, for continuous actions",
+                                          "GA3C",
+                                          "A3C and A2C",
+                                          "Offline: DQN",
+                                          "Offline: DPG, for continuous actions"};
+    for (int32_t wanted = 0; wanted <= GPUR_PRESET_OFFLINE_DPG; wanted++) {
         gpur_text names = {0};
         for (int32_t i = 0; (name = gpur_preset_name(i, &system)); i++)
             if (system == wanted)

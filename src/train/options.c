@@ -46,6 +46,10 @@ enum {
     REPLAY = GPUR_IN_REPLAY,
     GA3C = GPUR_IN_GA3C,
     ACTOR_CRITIC = GPUR_IN_ACTOR_CRITIC,
+    OFFLINE = GPUR_IN_OFFLINE,
+    OFFLINE_DQN = GPUR_IN_OFFLINE_DQN,
+    ANY_DQN = GPUR_IN_ANY_DQN,
+    ANY_DPG = GPUR_IN_ANY_DPG,
 };
 
 #define MATH_MEANING                                                                                                   \
@@ -60,10 +64,10 @@ static const gpur_option table[] = {
     ROW("device", "NAME", ALL, TEXT, device, "auto (a GPU if there is one), cpu, cuda:N"),
     ROW("threads", "N", ALL, INT32, threads, "threads that compute on the CPU; 0: as many as there are cores",
         .high = 1024),
-    ROW("math", "fp32|tf32|bf16|auto", DQN, WORD, dqn.math, MATH_MEANING),
-    ROW("math", "fp32|tf32|bf16|auto", APEX_DPG, WORD, dpg.math, MATH_MEANING),
+    ROW("math", "fp32|tf32|bf16|auto", ANY_DQN, WORD, dqn.math, MATH_MEANING),
+    ROW("math", "fp32|tf32|bf16|auto", ANY_DPG, WORD, dpg.math, MATH_MEANING),
     ROW("math", "fp32|tf32|bf16|auto", ACTOR_CRITIC, WORD, actor_critic.math, MATH_MEANING),
-    ROW("deterministic", "0|1", FAST_DQN, SWITCH, deterministic,
+    ROW("deterministic", "0|1", FAST_DQN | OFFLINE, SWITCH, deterministic,
         "1: the same results each time on a GPU, too, by slower kernels"),
     ROW("deterministic", "0|1", ACTOR_CRITIC, SWITCH, deterministic,
         "1: slower kernels on a GPU, which give equal results for equal inputs"),
@@ -72,6 +76,11 @@ static const gpur_option table[] = {
     ROW("steps", "N", APEX, INT64, steps,
         "environment steps of all actors together; as they come in blocks, a run takes somewhat more", .low = 1),
     ROW("steps", "N", ACTOR_CRITIC, INT64, steps, "environment steps of all agents together", .low = 1),
+    ROW("steps", "N", OFFLINE, INT64, steps, "train steps", .low = 1),
+    ROW("data", "FILE", OFFLINE, TEXT, data,
+        "the file of a replay, whose transitions it trains on; an environment, where given, plays evaluations"),
+    ROW("num_actions", "N", OFFLINE_DQN, INT32, dqn.network.num_actions,
+        "actions there are, where no environment tells it; without it 1 more than the largest in the data", .low = 1),
     ROW("num_envs", "W", FAST_DQN, INT32, fast_dqn.num_envs, "environments", .low = 1, .high = 4096),
     ROW("env_threads", "N", FAST_DQN, INT32, fast_dqn.threads,
         "threads that step environments; 0: one for each environment, at most 64", .high = 4096),
@@ -87,14 +96,14 @@ static const gpur_option table[] = {
         "1: only the steps of finished episodes go to the replay"),
     ROW("target_period", "C", FAST_DQN, INT64, fast_dqn.target_period,
         "steps between copies to the target network, or refreshes of a cache of returns", .low = 1),
-    ROW("target_period", "N", APEX_DQN, INT64, dqn.target_period, "train steps between copies to the target network",
-        .low = 1),
-    ROW("target_period", "N", APEX_DPG, INT64, dpg.target_period, "train steps between copies to the target networks",
+    ROW("target_period", "N", APEX_DQN | OFFLINE_DQN, INT64, dqn.target_period,
+        "train steps between copies to the target network", .low = 1),
+    ROW("target_period", "N", ANY_DPG, INT64, dpg.target_period, "train steps between copies to the target networks",
         .low = 1),
     ROW("train_period", "F", FAST_DQN, INT64, fast_dqn.train_period, "steps for each train step", .low = 1),
     ROW("prepopulation", "N", FAST_DQN, INT64, fast_dqn.prepopulation, "random steps before the first step", .low = 1),
     ROW("prepopulation", "N", APEX, INT64, replay.min_size, "transitions before the first train step", .low = 1),
-    ROW("eval_period", "N", REPLAY, INT64, all.eval_period, "steps between evaluations; 0: only at the end"),
+    ROW("eval_period", "N", REPLAY | OFFLINE, INT64, all.eval_period, "steps between evaluations; 0: only at the end"),
     ROW("eval_episodes", "N", ALL, INT64, all.eval_episodes, "episodes of an evaluation; 0: no evaluations"),
     ROW("capacity", "N", FAST_DQN, INT64, replay.capacity, "transitions in the replay", .low = 2),
     ROW("capacity", "N", APEX, INT64, apex.soft_capacity,
@@ -102,13 +111,13 @@ static const gpur_option table[] = {
     ROW("frame_stack", "N", DQN, INT32, replay.frame_stack,
         "frames of an observation, where the environment shows one image without channels", .low = 1,
         .high = GPUR_MAX_STACK, .needs_stack = 1),
-    ROW("batch", "N", DQN, INT64, dqn.batch_size, "transitions of a train step", .low = 1),
-    ROW("batch", "N", APEX_DPG, INT64, dpg.batch_size, "transitions of a train step", .low = 1),
-    ROW("learning_rate", "X", DQN, FLOAT, dqn.optimizer.learning_rate.first, "of the optimizer"),
-    ROW("learning_rate", "X", APEX_DPG, FLOAT, dpg.actor_optimizer.learning_rate.first,
+    ROW("batch", "N", ANY_DQN, INT64, dqn.batch_size, "transitions of a train step", .low = 1),
+    ROW("batch", "N", ANY_DPG, INT64, dpg.batch_size, "transitions of a train step", .low = 1),
+    ROW("learning_rate", "X", ANY_DQN, FLOAT, dqn.optimizer.learning_rate.first, "of the optimizer"),
+    ROW("learning_rate", "X", ANY_DPG, FLOAT, dpg.actor_optimizer.learning_rate.first,
         "of the optimizers of both networks"),
     ROW("learning_rate", "X", ACTOR_CRITIC, FLOAT, actor_critic.optimizer.learning_rate.first, "of the optimizer"),
-    ROW("optimizer", "adam|rmsprop_tf|rmsprop_keras2|rmsprop_torch|rmsprop_deepmind|adam_tf", DQN, WORD,
+    ROW("optimizer", "adam|rmsprop_tf|rmsprop_keras2|rmsprop_torch|rmsprop_deepmind|adam_tf", ANY_DQN, WORD,
         dqn.optimizer.kind, "its formula; the other constants of the optimizer stay the preset's"),
     ROW("exploration_steps", "N", FAST_DQN, INT64, exploration_steps,
         "steps in which epsilon falls to its last value; 0: it has that from step 1 on"),
@@ -118,6 +127,7 @@ static const gpur_option table[] = {
         "of the estimators peng and watkins, 0 to 1; it must be given", .high = 1, .estimators = WITH_LAMBDA),
     ROW("n_step", "N", FAST_DQN, INT32, dqn.returns.n_step, "of the estimator n-step", .low = 1,
         .estimators = WITH_N_STEP),
+    ROW("n_step", "N", OFFLINE, INT32, rows.config.n_step, "steps of a transition, as the data have it", .low = 1),
     ROW("error_bound", "X", FAST_DQN, FLOAT, dqn.returns.error_bound, "of the two estimators with error-bound",
         .estimators = WITH_ERROR_BOUND),
     ROW("block_length", "B", FAST_DQN, INT64, dqn.returns.block_length,
@@ -141,7 +151,7 @@ static const gpur_option table[] = {
         "1: a truncated episode counts as terminated; 0: its return goes on with the value of its last observation",
         .estimators = WITH_ANY),
     ROW("checkpoint", "N", FAST_DQN, INT64, checkpoint, "steps between checkpoints, a multiple of C; 0: none"),
-    ROW("checkpoint", "N", APEX | ACTOR_CRITIC, INT64, checkpoint, "steps between checkpoints; 0: none"),
+    ROW("checkpoint", "N", APEX | ACTOR_CRITIC | OFFLINE, INT64, checkpoint, "steps between checkpoints; 0: none"),
     ROW("actors", "N", APEX, INT32, apex.actors,
         "how many actors this program starts, each with an environment and an epsilon of its own. With a folder it may "
         "be 0",
@@ -152,6 +162,8 @@ static const gpur_option table[] = {
     ROW("initial_priorities", "max|td", APEX, WORD, apex.initial_priorities,
         "priorities of new transitions: the actors' TD errors, or the largest one"),
     ROW("prioritized", "0|1", APEX, SWITCH, prioritized, "0: the learner draws uniformly"),
+    ROW("prioritized", "0|1", OFFLINE, SWITCH, prioritized,
+        "1: draws by priority, where the data have priorities; 0: uniformly"),
     ROW("replicate", "K", APEX, INT32, apex.replicate,
         "how often each transition is stored, as if there were K times as many actors", .low = 1, .high = 64),
     ROW("epsilons", "LIST", APEX_DQN, TEXT, epsilons_text,
@@ -213,7 +225,7 @@ const gpur_option *gpur_option_find(const char *name, int32_t system)
 
 const char *gpur_training_option_name(int32_t system, int32_t i)
 {
-    const gpur_option *const option = system < 0 || system > GPUR_PRESET_A3C ? NULL : gpur_option_at(system, i);
+    const gpur_option *const option = system < 0 || system > GPUR_PRESET_OFFLINE_DPG ? NULL : gpur_option_at(system, i);
     return option ? option->name : NULL;
 }
 
@@ -519,6 +531,12 @@ static const char *presets_with(const char *name)
         const char *presets;
     } known[] = {
         {GPUR_IN_FAST_DQN, "fast-dqn, dqn-lambda or vrc"},
+        {GPUR_IN_OFFLINE, "offline-dqn or offline-dpg"},
+        {GPUR_IN_OFFLINE_DQN, "offline-dqn"},
+        {GPUR_IN_APEX | GPUR_IN_OFFLINE, "Ape-X, offline-dqn or offline-dpg"},
+        {GPUR_IN_FAST_DQN | GPUR_IN_OFFLINE, "fast-dqn, dqn-lambda, vrc, offline-dqn or offline-dpg"},
+        {GPUR_IN_REPLAY | GPUR_IN_OFFLINE, "fast-dqn, dqn-lambda, vrc, Ape-X, offline-dqn or offline-dpg"},
+        {GPUR_IN_ANY_DQN, "fast-dqn, dqn-lambda, vrc, apex-dqn or offline-dqn"},
         {GPUR_IN_APEX, "Ape-X: apex-dqn, apex-dpg, or one of them with -small"},
         {GPUR_IN_APEX_DQN, "Ape-X: apex-dqn or apex-dqn-small"},
         {GPUR_IN_APEX_DPG, "Ape-X: apex-dpg or apex-dpg-small"},
@@ -526,7 +544,8 @@ static const char *presets_with(const char *name)
         {GPUR_IN_REPLAY, "fast-dqn, dqn-lambda, vrc or Ape-X"},
         {GPUR_IN_GA3C, "GA3C: ga3c, ga3c-small or ga3c-large-4 to -1"},
         {GPUR_IN_ACTOR_CRITIC, "GA3C, A3C or A2C"},
-        {GPUR_IN_FAST_DQN | GPUR_IN_ACTOR_CRITIC, "fast-dqn, dqn-lambda, vrc, GA3C, A3C or A2C"},
+        {GPUR_IN_FAST_DQN | GPUR_IN_ACTOR_CRITIC | GPUR_IN_OFFLINE,
+         "fast-dqn, dqn-lambda, vrc, GA3C, A3C, A2C, offline-dqn or offline-dpg"},
     };
     int32_t systems = 0;
     for (int32_t row = 0; row < ROWS; row++)
@@ -581,24 +600,25 @@ static gpur_status make_env_absolute(gpur_options *o)
     return gpur_options_override(o, "env", path);
 }
 
-/* So does the folder of remote actors. */
-static gpur_status make_folder_absolute(gpur_options *o)
+/* So do the folder of remote actors, and a file of data. What is in parentheses is no file, but an object of Python. */
+static gpur_status make_path_absolute(gpur_options *o, const char *name)
 {
     char path[GPUR_MAX_PATH], here[PATH_MAX];
-    const char *const folder = gpur_options_value(o, "folder");
-    if (!folder || *folder == '/')
+    const char *const given = gpur_options_value(o, name);
+    if (!given || *given == '/' || *given == '(' || !*given)
         return GPUR_OK;
     if (!getcwd(here, sizeof here))
-        return gpur_fail(GPUR_FILE_ERROR, "the folder that \"%s\" is relative to is not known: %s", folder,
+        return gpur_fail(GPUR_FILE_ERROR, "the folder that \"%s\" is relative to is not known: %s", given,
                          strerror(errno));
-    GPUR_TRY(gpur_path_make(path, "%s/%s", here, folder));
-    return gpur_options_override(o, "folder", path);
+    GPUR_TRY(gpur_path_make(path, "%s/%s", here, given));
+    return gpur_options_override(o, name, path);
 }
 
 gpur_status gpur_options_begin(gpur_options *o, gpur_train_settings *s)
 {
     GPUR_TRY(make_env_absolute(o));
-    GPUR_TRY(make_folder_absolute(o));
+    GPUR_TRY(make_path_absolute(o, "folder"));
+    GPUR_TRY(make_path_absolute(o, "data"));
     o->settings = s;
     s->env_options = "";
     s->device = "auto";

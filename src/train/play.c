@@ -5,7 +5,7 @@
 #include "base/numbers.h"
 #include "base/sized.h"
 #include "replay/config.h"
-#include "run/apex/action_selector.h"
+#include "run/apex/evaluating_policy.h"
 #include "run/evaluate.h"
 #include "run/single_env.h"
 #include "train/best.h"
@@ -34,11 +34,9 @@ typedef struct player {
     gpur_best best;
     gpur_obs_shape shape;
     gpur_evaluator evaluator;
-    int32_t numbers; /* of an action vector; 0: actions are discrete */
-    float *epsilons; /* (environments) */
-    float *vectors;  /* (environments, numbers) before they are scaled */
-    gpur_space obs;  /* of an environment */
-    gpur_space actions;
+    gpur_evaluating_policy acting;
+    float epsilon;
+    gpur_space obs; /* of an environment */
 } player;
 
 gpur_status gpur_play_config_init(gpur_play_config *config, uint64_t size)
@@ -90,7 +88,13 @@ static gpur_status find_game(player *p)
     GPUR_TRY(gpur_options_override(&p->options, "device", "auto"));
     for (const char *const *option = p->config.options; option && *option; option++)
         GPUR_TRY(read_option(p, *option));
-    return p->is_run ? gpur_train_find_settings(&p->options, &p->settings) : find_game_of_file(p);
+    if (!p->is_run)
+        return find_game_of_file(p);
+    GPUR_TRY(gpur_train_find_settings(&p->options, &p->settings));
+    if (!p->settings.env.type && !p->settings.env.vector)
+        return gpur_refuse(&p->options, "the run in %s had no environment; {env} must give the game to play",
+                           p->config.path);
+    return GPUR_OK;
 }
 
 static gpur_status find_weights(player *p, char path[GPUR_MAX_PATH])
@@ -153,33 +157,27 @@ static gpur_status make_envs(player *p)
     gpur_env_info info;
     gpur_evaluator *const e = &p->evaluator;
     const gpur_run_config *const all = &p->settings.all;
-    p->numbers = p->network.network.head == GPUR_HEAD_TANH_ACTION ? p->network.network.num_actions : 0;
+    const gpur_network_config *const network = &p->network.network;
     GPUR_TRY(gpur_evaluator_alloc(e, p->config.envs, all->type ? all->type : &gpur_single_env,
-                                  4 * gpur_max(p->numbers, 1), FIRST_STREAM));
+                                  gpur_evaluating_policy_action_bytes(network), FIRST_STREAM));
     for (int32_t i = 0; i < e->count; i++) {
         const uint64_t seed = gpur_run_env_seed((uint64_t)p->settings.seed, FIRST_STREAM + i, 0);
         GPUR_TRY(gpur_run_make_env(all, seed, &e->runners[i], &info));
     }
     p->obs = info.obs;
-    p->actions = info.action;
-    GPUR_TRY(gpur_action_selector_check(&p->actions, &p->network.network));
+    GPUR_TRY(gpur_evaluating_policy_open(&p->acting, p->policy, network, &info.action, p->config.envs));
     GPUR_TRY(find_shape(p));
     return gpur_evaluator_open(e, &p->shape, 1);
 }
 
 static gpur_status use_epsilon(player *p)
 {
-    const int has_q = p->network.network.head != GPUR_HEAD_SOFTMAX_VALUE && p->numbers == 0;
+    const int32_t numbers = p->acting.numbers;
+    const int has_q = p->network.network.head != GPUR_HEAD_SOFTMAX_VALUE && numbers == 0;
     const float given = p->config.epsilon, own = has_q ? p->settings.all.eval_epsilon : 0.0f;
-    const float epsilon = p->config.greedy ? 0.0f : given >= 0.0f ? given : own;
-    GPUR_REQUIRE(p->numbers == 0 || given <= 0.0f,
+    p->epsilon = p->config.greedy || numbers > 0 ? 0.0f : given >= 0.0f ? given : own;
+    GPUR_REQUIRE(numbers == 0 || given <= 0.0f,
                  "epsilon is %g and the network computes action vectors; it must be left out or 0", (double)given);
-    p->epsilons = calloc((size_t)p->config.envs, sizeof *p->epsilons);
-    p->vectors = calloc((size_t)(p->config.envs * gpur_max(p->numbers, 1)), sizeof *p->vectors);
-    if (!p->epsilons || !p->vectors)
-        return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for actions in %d environments", (int)p->config.envs);
-    for (int32_t i = 0; i < p->config.envs; i++)
-        p->epsilons[i] = epsilon;
     return GPUR_OK;
 }
 
@@ -189,20 +187,9 @@ static gpur_status choose(void *context, int64_t count, const unsigned char *obs
                           const uint64_t *steps, int32_t greedy, void *actions)
 {
     player *const p = context;
-    const int32_t numbers = p->numbers;
-    gpur_policy_input input = {.size = sizeof input, .count = count, .obs = obs, .lane = streams, .step = steps};
-    gpur_policy_output output = {.size = sizeof output};
     if (p->config.on_obs && p->evaluator.env[0] == 0)
         p->config.on_obs(p->config.user, &p->obs, p->evaluator.runners[0].frame);
-    if (numbers > 0)
-        output.action_vectors = p->vectors;
-    else
-        input.epsilon = p->epsilons, output.actions = actions;
-    input.greedy = p->network.network.head == GPUR_HEAD_SOFTMAX_VALUE && greedy;
-    GPUR_TRY(gpur_policy_act(p->policy, &input, &output));
-    for (int64_t i = 0; numbers > 0 && i < count; i++)
-        gpur_action_scale(&p->actions, numbers, p->vectors + i * numbers, (float *)actions + i * numbers);
-    return GPUR_OK;
+    return gpur_evaluating_policy_act(&p->acting, count, obs, streams, steps, p->epsilon, greedy, actions);
 }
 
 static int is_stopping(void *context)
@@ -280,11 +267,10 @@ static gpur_status check_config(gpur_play_config *c)
 static void close_player(player *p)
 {
     gpur_evaluator_close(&p->evaluator);
+    gpur_evaluating_policy_close(&p->acting);
     gpur_policy_destroy(p->policy);
     gpur_device_close(p->device);
     gpur_options_free(&p->options);
-    free(p->epsilons);
-    free(p->vectors);
     free(p);
 }
 

@@ -34,6 +34,11 @@ static gpur_train_span span_of(const gpur_progress *p, const gpur_train_sample *
     return (gpur_train_span){p->settings, p->handles->learner, from, to, to->seconds - from->seconds};
 }
 
+static const char *rate_of(const gpur_train_system *system)
+{
+    return system->step_rate ? system->step_rate : "env_steps_per_second";
+}
+
 /* The rates in a span, and what is known at its end. */
 static void find_rates(const gpur_progress *p, const gpur_train_span *span, gpur_row *rates)
 {
@@ -43,7 +48,7 @@ static void find_rates(const gpur_progress *p, const gpur_train_span *span, gpur
     gpur_row_add(rates, "step", (double)to->env_steps);
     gpur_row_add(rates, "train_steps", (double)to->train_steps);
     gpur_row_add(rates, "episodes", (double)to->episodes);
-    gpur_row_add(rates, "env_steps_per_second", gpur_ratio(GPUR_SINCE(env_steps), span->seconds));
+    gpur_row_add(rates, rate_of(p->system), gpur_ratio(GPUR_SINCE(env_steps), span->seconds));
     p->system->add_rates(rates, span);
 }
 
@@ -121,7 +126,7 @@ static void add_position(const gpur_progress *p, const gpur_run_stats *now, int 
 {
     const gpur_train_settings *const s = p->settings;
     const int64_t end = is_stopping ? gpur_min(s->steps, gpur_round_up(now->env_steps, s->granule)) : s->steps;
-    const double speed = gpur_row_value(&p->rates, "env_steps_per_second");
+    const double speed = gpur_row_value(&p->rates, rate_of(p->system));
     gpur_text_add(line, "%" PRId64 " of %" PRId64 " steps, %.1f%%", now->env_steps, s->steps,
                   100.0 * (double)now->env_steps / (double)s->steps);
     if (is_stopping)
@@ -150,7 +155,7 @@ gpur_status gpur_progress_add_line(const gpur_progress *p, int is_stopping, gpur
         add_position(p, &now.run, is_stopping, line);
     show(line, "return", now.run.recent_return);
     show(line, "evaluated", now.run.evaluated_return);
-    show(line, "steps/s", gpur_row_value(&p->rates, "env_steps_per_second"));
+    show(line, "steps/s", gpur_row_value(&p->rates, rate_of(p->system)));
     for (const char *const *shown = p->system->shown; *shown; shown += 2)
         show(line, shown[0], gpur_row_value(&p->rates, shown[1]));
     return GPUR_OK;

@@ -73,15 +73,27 @@ static gpur_status choose_preset(const gpur_options *o, gpur_train_settings *s)
     return GPUR_OK;
 }
 
-gpur_status gpur_train_find_settings(gpur_options *o, gpur_train_settings *s)
+static gpur_status find_env(const gpur_options *o, gpur_train_settings *s)
 {
-    GPUR_TRY(gpur_options_begin(o, s));
-    if (!s->env_name && !s->env.type && !s->env.vector)
-        return gpur_refuse(o, "{env} is missing; it must be a game of --list or a plug-in's file");
     GPUR_TRY(gpur_train_find_type(s->env_name, &s->env));
     if (o->has_other_env)
         GPUR_TRY(gpur_config_document_check_env(o, o->folder, s->env.name));
-    GPUR_TRY(gpur_train_ask_env(s->env_options, &s->env));
+    return gpur_train_ask_env(s->env_options, &s->env);
+}
+
+gpur_status gpur_train_find_settings(gpur_options *o, gpur_train_settings *s)
+{
+    GPUR_TRY(gpur_options_begin(o, s));
+    const int has_env = s->env_name || s->env.type || s->env.vector;
+    const gpur_train_system *const offline = s->preset && gpur_train_system_of(o->system)->find_rows
+                                                 ? gpur_train_system_of(o->system)
+                                                 : NULL; /* it needs rows, and no environment */
+    if (has_env)
+        GPUR_TRY(find_env(o, s));
+    else if (!offline)
+        return gpur_refuse(o, "{env} is missing; it must be a game of --list or a plug-in's file");
+    if (offline)
+        GPUR_TRY(offline->find_rows(o, s));
     GPUR_TRY(choose_preset(o, s));
     GPUR_TRY(gpur_options_find_system(o, s->preset));
     GPUR_TRY(gpur_options_check_system(o, s->preset));

@@ -6,6 +6,8 @@
 #include "base/status.h"
 #include "gpureplay.h"
 #include "gpureplay/run.h"
+#include "replay/checkpoint/describe.h"
+#include "train/files.h"
 
 /* `type` steps one environment, `vector` all at once. One of them may be NULL. */
 typedef struct gpur_train_env {
@@ -21,8 +23,8 @@ typedef struct gpur_train_settings {
     const char *env_name, *env_options, *preset, *device; /* texts are memory of the options */
     int32_t threads, deterministic;                       /* of the device */
     int64_t seed;
-    int64_t steps;      /* environment steps */
-    int64_t checkpoint; /* environment steps between checkpoints; 0: there are none */
+    int64_t steps;      /* environment steps, offline train steps */
+    int64_t checkpoint; /* steps between checkpoints; 0: there are none */
     int64_t granule;    /* checkpoints are at multiples of so many steps */
 
     gpur_train_env env;
@@ -43,6 +45,14 @@ typedef struct gpur_train_settings {
     int32_t processes;         /* 1: the actors of Ape-X are processes */
     const char *epsilons_text;
     float epsilons[GPUR_APEX_MAX_ACTORS]; /* those that `apex` points to */
+
+    /* Offline. */
+    const char *data;              /* the option: a file, or for a person what it is */
+    gpur_replay *given;            /* the caller's, which has the rows; NULL: they come from a file */
+    gpur_replay_description rows;  /* `replay` points to its fields */
+    char rows_path[GPUR_MAX_PATH]; /* of the file */
+    int32_t goes_on;               /* 1: it is in a checkpoint, which the run loads */
+    int32_t describes_env;         /* 1: there are no rows, as for the help: they are as the environment's would be */
 } gpur_train_settings;
 
 /* A member of it, by its offset. */

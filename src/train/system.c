@@ -12,9 +12,13 @@
 const gpur_train_system *gpur_train_system_of(int32_t system)
 {
     static const gpur_train_system *const systems[] = {
-        [GPUR_PRESET_FAST_DQN] = &gpur_train_fast_dqn, [GPUR_PRESET_APEX_DQN] = &gpur_train_apex_dqn,
-        [GPUR_PRESET_APEX_DPG] = &gpur_train_apex_dpg, [GPUR_PRESET_GA3C] = &gpur_train_ga3c,
+        [GPUR_PRESET_FAST_DQN] = &gpur_train_fast_dqn,
+        [GPUR_PRESET_APEX_DQN] = &gpur_train_apex_dqn,
+        [GPUR_PRESET_APEX_DPG] = &gpur_train_apex_dpg,
+        [GPUR_PRESET_GA3C] = &gpur_train_ga3c,
         [GPUR_PRESET_A3C] = &gpur_train_a3c,
+        [GPUR_PRESET_OFFLINE_DQN] = &gpur_train_offline_dqn,
+        [GPUR_PRESET_OFFLINE_DPG] = &gpur_train_offline_dpg,
     };
     return systems[system];
 }

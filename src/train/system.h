@@ -4,6 +4,7 @@
 
 #include "train/members.h"
 #include "train/options.h"
+#include "train/files.h"
 #include "train/text.h"
 
 /* A row of a run's record: columns by name, each with a number or a word. */
@@ -67,9 +68,14 @@ typedef struct gpur_train_system {
     size_t acting, critic; /* the networks of actors, which may be elsewhere */
 
     const char *lane, *lanes; /* what an environment belongs to, and several, after their number */
+    const char *step_rate;    /* the column of its steps per second; NULL: "env_steps_per_second" */
 
     /* Labels of the line that shows progress, each followed by its column of the rates, ended by NULL. */
     const char *const *shown;
+
+    /* Offline: describes the rows, and where there is no environment what one would show and take. NULL: the system
+     * makes its rows. */
+    gpur_status (*find_rows)(const gpur_options *options, gpur_train_settings *settings);
 
     /* Sets the configs to those of the preset. */
     gpur_status (*fill)(gpur_train_settings *settings);
@@ -100,7 +106,7 @@ typedef struct gpur_train_system {
 const gpur_train_system *gpur_train_system_of(int32_t system);
 
 extern const gpur_train_system gpur_train_fast_dqn, gpur_train_apex_dqn, gpur_train_apex_dpg, gpur_train_ga3c,
-    gpur_train_a3c;
+    gpur_train_a3c, gpur_train_offline_dqn, gpur_train_offline_dpg;
 
 /* Parts that several systems have. */
 
@@ -119,6 +125,13 @@ gpur_status gpur_train_use_periods(const gpur_options *options, int64_t granule,
 
 /* Adds the columns learning_rate, loss, mean_q and gradient_norm, of a learner with a replay. */
 void gpur_train_add_learning(gpur_row *row, const gpur_train_span *span);
+
+/* Offline: loads the rows into a replay, unless it has them or a checkpoint does, and sets what follows from them: how
+ * many actions there are. Its errors have options in braces, as those of gpur_refuse. */
+gpur_status gpur_train_fill(gpur_train_settings *settings, gpur_replay *replay);
+
+/* What a run is called where it has no name: its environment, or offline the data. */
+gpur_status gpur_train_name(const gpur_train_settings *settings, char name[GPUR_MAX_PATH]);
 
 /* Adds a line of a table of rates: a value, and those of two others. */
 void gpur_train_add_line(gpur_text *text, const char *name, double value, const char *unit, const char *one,

@@ -127,10 +127,12 @@ static void note_event(void *user, const gpur_run_event *event)
 /* "runs/MinAtar-Breakout-1" where the caller leaves the choice. */
 static gpur_status choose_folder(gpur_training *t)
 {
+    char name[GPUR_MAX_PATH];
     const char *const given = t->config.resume ? t->config.resume : t->config.out;
     if (!given || *given)
         return gpur_path_make(t->folder, "%s", given ? given : "");
-    GPUR_TRY(gpur_path_make(t->folder, "runs/%s-%" PRId64, t->settings.env.name, t->settings.seed));
+    GPUR_TRY(gpur_train_name(&t->settings, name));
+    GPUR_TRY(gpur_path_make(t->folder, "runs/%s-%" PRId64, name, t->settings.seed));
     for (char *c = t->folder + strlen("runs/"); *c; c++)
         if (strchr("/ \\:", *c))
             *c = '-';
@@ -169,6 +171,7 @@ static gpur_status configure(gpur_training *t)
         GPUR_TRY(gpur_options_resume(&t->options, c->resume));
     t->settings.env.type = c->type;
     t->settings.env.vector = c->vector;
+    t->settings.given = c->replay;
     GPUR_TRY(gpur_train_find_settings(&t->options, &t->settings));
     t->system = gpur_train_system_of(t->options.system);
     if (c->refill && !t->system->has_actors)
@@ -242,17 +245,19 @@ static void warn(void *user, const char *line)
 /* Says what will run, before the replay takes its memory, which may take long, or be more than there is. */
 static gpur_status say_what(const gpur_training *t)
 {
-    char line[1024];
+    char line[1024], name[GPUR_MAX_PATH];
     const gpur_train_settings *const s = &t->settings;
     gpur_device_info info = {.size = sizeof info};
     const char *const where = !t->system->has_actors      ? ""
                               : s->apex.remote_actors > 0 ? " elsewhere"
                               : s->processes              ? " in processes"
                                                           : " in threads";
+    const int64_t count =
+        t->system->find_rows ? s->rows.rows : *(const int32_t *)gpur_train_member(s, t->system->count);
     GPUR_TRY(gpur_device_get_info(t->handles.device, &info));
-    snprintf(line, sizeof line, "%s, %d%s%s, by %s on %s: %s", s->env.name,
-             (int)*(const int32_t *)gpur_train_member(s, t->system->count), t->system->lanes, where, s->preset,
-             info.name, info.description);
+    GPUR_TRY(gpur_train_name(s, name));
+    snprintf(line, sizeof line, "%.256s, %" PRId64 "%s%s, by %s on %s: %s", name, count, t->system->lanes, where,
+             s->preset, info.name, info.description);
     t->config.say(t->config.user, GPUR_SAY_INFO, line);
     return GPUR_OK;
 }
@@ -310,6 +315,8 @@ static void settle(gpur_training *t)
 gpur_status gpur_training_open(gpur_training *t)
 {
     const char *const device = t->settings.device;
+    GPUR_REQUIRE(!t->settings.given,
+                 "the training has a replay of the caller's, who then makes the other objects, too");
     gpur_status status = open_on(t, device);
     if (status == GPUR_UNAVAILABLE && strcmp(device, "auto") == 0) {
         warn(t, gpur_last_error());
@@ -352,6 +359,14 @@ gpur_status gpur_training_adopt_device(gpur_training *t, gpur_device *device)
     t->is_adopted = 1;
     t->handles.device = device;
     return say_what(t);
+}
+
+gpur_status gpur_training_fill(gpur_training *t, gpur_replay *replay)
+{
+    GPUR_REQUIRE(replay, "replay is NULL");
+    GPUR_REQUIRE(t->system->find_rows, "the preset is %s; only offline trainings have rows", t->settings.preset);
+    const gpur_status status = gpur_train_fill(&t->settings, replay);
+    return status == GPUR_INVALID_ARGUMENT ? refuse_members(t) : status;
 }
 
 gpur_status gpur_training_adopt(gpur_training *t, gpur_replay *replay, gpur_learner *learner, gpur_run *run)

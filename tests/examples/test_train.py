@@ -505,7 +505,7 @@ def bad_options_are_refused_before_anything_is_made(folder, whole):
         ([*game, "--preset", "apex-dqn-small", "--draw", "replacement"],
          ["--draw is replacement and --preset is apex-dqn-small, which does not have it"]),
         ([*game, "--preset", "a2c-small", "--optimizer", "adam"],
-         ["--optimizer is adam and --preset is a2c-small, which does not have it", "vrc or apex-dqn"]),
+         ["--optimizer is adam and --preset is a2c-small, which does not have it", "vrc, apex-dqn or offline-dqn"]),
         ([*game, "--preset", "vrc-2021-small", "--lambda", "0.5", "--n-step", "3"], ["--n-step is 3", "peng"]),
         ([*game, "--preset", "vrc-2021-small", "--estimator", "sarsa"], ["sarsa", "watkins"]),
         ([*game, "--preset", "vrc-2021-small", "--lambda", "0.5", "--num-envs", "500", "--capacity", "30000"],

@@ -174,14 +174,14 @@ def other_options_are_refused(folder):
     game = ["--env", "CartPole-v1", "--device", "cpu", "--out", folder / "refused"]
     small, a2c = ["--preset", "ga3c-small"], ["--preset", "a2c-small"]
     for options, words in (
-        ([*small, "--batch", 4], ["batch", "4", "ga3c-small", "take a preset of fast-dqn, dqn-lambda, vrc or Ape-X"]),
+        ([*small, "--batch", 4], ["batch", "4", "ga3c-small", "take a preset of fast-dqn, dqn-lambda, vrc, Ape-X, "]),
         ([*small, "--num-envs", 4], ["num-envs", "4", "ga3c-small", "take a preset of fast-dqn, dqn-lambda or vrc"]),
         ([*small, "--actors", 4], ["actors", "4", "ga3c-small", "take a preset of Ape-X"]),
         ([*small, "--frame-stack", 4], ["frame-stack", "4", "ga3c-small"]),
         ([*a2c, "--tuner", "paper"], ["tuner", "paper", "a2c-small", "take a preset of GA3C: ga3c, ga3c-small"]),
         (["--agents", 4], ["agents", "4", "fast-dqn-small", "take a preset of GA3C, A3C or A2C"]),
         (["--preset", "apex-dqn-small", "--deterministic", 1],
-         ["deterministic", "apex-dqn-small", "take a preset of fast-dqn, dqn-lambda, vrc, GA3C, A3C or A2C"]),
+         ["deterministic", "apex-dqn-small", "take a preset of fast-dqn, dqn-lambda, vrc, GA3C, A3C, "]),
         ([*small, "--tuner", "best"], ["--tuner is \"best\"; it must be none, paper or code"]),
         ([*small, "--math", "fp8"], ["--math is \"fp8\"; it must be fp32, tf32, bf16 or auto"]),
         ([*small, "--when-full", "drop"], ["--when-full is \"drop\"; it must be wait, refuse or drop-oldest"]),

@@ -251,10 +251,12 @@ def keywords_in(module, function, owner=None):
 # Of each class the systems whose options of training it has.
 TRAININGS = {
     "DQNTraining": {"FAST_DQN"}, "ApexTraining": {"APEX_DQN"}, "DDPGTraining": {"APEX_DPG"},
-    "GA3CTraining": {"GA3C", "A3C"}, "TrainOptions": {"FAST_DQN", "APEX_DQN", "APEX_DPG", "GA3C", "A3C"},
+    "GA3CTraining": {"GA3C", "A3C"}, "OfflineTraining": {"OFFLINE_DQN", "OFFLINE_DPG"},
+    "TrainOptions": {"FAST_DQN", "APEX_DQN", "APEX_DPG", "GA3C", "A3C", "OFFLINE_DQN", "OFFLINE_DPG"},
 }
 OPTION_TYPES = {"TEXT": "str", "INT64": "int", "INT32": "int", "SWITCH": "bool", "FLOAT": "float", "DOUBLE": "float"}
-OTHER_TYPES = {"epsilons": "str | Sequence[float]", "folder": "str | os.PathLike[str]"}
+OTHER_TYPES = {"epsilons": "str | Sequence[float]", "folder": "str | os.PathLike[str]",
+               "data": "str | os.PathLike[str] | ReplayBuffer"}
 
 
 def systems_of(text, sets):
@@ -295,8 +297,10 @@ def settings_text():
                              {one: kind for one, kind in members.items() if one not in others})
     lines += class_lines("TrainArguments(TypedDict, total=False)", keywords_in("_train.py", "train"))
     for name, systems in TRAININGS.items():
-        base = "TypedDict" if name == "TrainOptions" else "TrainArguments"
-        lines += map(filled, class_lines(f"{name}({base}, total=False)", options_of(systems)))
+        base, options = "TypedDict" if name == "TrainOptions" else "TrainArguments", options_of(systems)
+        if name == "OfflineTraining":
+            del options["data"]  # an argument of train_offline
+        lines += map(filled, class_lines(f"{name}({base}, total=False)", options))
     return "\n".join(lines) + "\n"
 
 

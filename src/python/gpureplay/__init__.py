@@ -35,6 +35,7 @@ The main names:
     DQN             the learner: act, train, stats, weights, save, load, config
     train           a whole training: environments, buffer, learner, files, evaluations
     train_dqn, train_apex, train_ddpg, train_ga3c  the same by one system, with its options alone
+    train_offline   a training on saved transitions, without an environment
     Run             the same over a buffer and a learner of your own: advance, evaluate, save, load, stats
     Apex            Ape-X over a buffer and a learner of your own: actors in threads or processes, advance, save, stats
     GA3C            GA3C, A3C and A2C over an actor-critic of your own: agents, predictors, trainers; advance, evaluate
@@ -81,7 +82,7 @@ from ._config import Preset, preset
 from ._policy import Acted, ActedByPolicy, Policy
 from ._run import EnvError, Run
 from ._show import show_config
-from ._train import TrainResult, train, train_apex, train_ddpg, train_dqn, train_ga3c
+from ._train import TrainResult, train, train_apex, train_ddpg, train_dqn, train_ga3c, train_offline
 from ._tuples import (ActorCriticLosses, ApexStats, DDPGStats, DeviceInfo, FileInfo, GA3CStats, LaneStats,
                       LearnerStats, Plan, PolicyStats, PriorityStats, RunEvent, RunStats, Stats)
 from ._writer import Writer
@@ -95,5 +96,5 @@ __all__ = [
     "OutOfMemory", "Plan", "Policy", "PolicyStats", "Preset", "PriorityStats", "ReplayBuffer", "Run", "RunEvent",
     "RunStats", "SequenceBatch", "Stats", "TooFew", "TrainResult", "Unavailable", "Weights", "WouldBlock", "Writer",
     "file_info", "make_env", "make_vec", "preset", "show_config", "train", "train_apex", "train_ddpg", "train_dqn",
-    "train_ga3c",
+    "train_ga3c", "train_offline",
 ]

@@ -136,6 +136,8 @@ PRESET_APEX_DQN = 1
 PRESET_APEX_DPG = 2
 PRESET_GA3C = 3
 PRESET_A3C = 4
+PRESET_OFFLINE_DQN = 5
+PRESET_OFFLINE_DPG = 6
 GA3C_LAGS = 64
 OK = 0
 INVALID_ARGUMENT = 1
@@ -1107,6 +1109,7 @@ class TrainingConfig(Sized):
         ("overrides", c_void_p),
         ("document", c_void_p),
         ("begins_again", c_int32),
+        ("replay", c_void_p),
     ]
 
 
@@ -1278,6 +1281,7 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {  # result, arguments
     "gpur_learner_read_weights": (c_int32, [c_void_p, c_int32, c_char_p, c_void_p, c_int64]),
     "gpur_learner_write_weights": (c_int32, [c_void_p, c_int32, c_char_p, c_void_p, c_int64]),
     "gpur_image_layout": (c_int32, [c_int32, c_int32, c_int32]),
+    "gpur_offline_create": (c_int32, [c_void_p, c_void_p, c_void_p]),
     "gpur_replay_plan_bytes": (c_int32, [c_void_p, c_void_p]),
     "gpur_play_config_init": (c_int32, [c_void_p, c_uint64]),
     "gpur_play": (c_int32, [c_void_p, c_void_p]),
@@ -1338,6 +1342,7 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {  # result, arguments
     "gpur_training_open": (c_int32, [c_void_p]),
     "gpur_training_get_settings": (c_int32, [c_void_p, c_void_p]),
     "gpur_training_adopt_device": (c_int32, [c_void_p, c_void_p]),
+    "gpur_training_fill": (c_int32, [c_void_p, c_void_p]),
     "gpur_training_adopt": (c_int32, [c_void_p, c_void_p, c_void_p, c_void_p]),
     "gpur_training_begin": (c_int32, [c_void_p]),
     "gpur_training_document": (c_char_p, [c_void_p]),

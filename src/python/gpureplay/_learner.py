@@ -389,7 +389,7 @@ class DQN(ReplayLearner):
 
     def _take_run(self, run: Handle) -> None:
         super()._take_run(run)
-        if isinstance(self._buffer, ReplayBuffer):  # into another one no run writes
+        if isinstance(self._buffer, ReplayBuffer) and getattr(run, "_adds", True):  # into another one no run writes
             self._buffer._close_writer(f"gave way to those of a gpureplay.{type(run).__name__}")
 
     def close(self) -> None:

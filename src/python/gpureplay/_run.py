@@ -120,6 +120,7 @@ class LibraryRun(Handle):
     _envs: Envs
     _reporter: Reporter
     _eval_cut = 0  # of which was warned
+    _adds = True  # whether it adds to the learner's buffer
     stats: Any
 
     @classmethod

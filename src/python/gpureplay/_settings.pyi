@@ -383,12 +383,31 @@ class GA3CTraining(TrainArguments, total=False):
     tuner_period: float | None
     entropy: float | None
 
+class OfflineTraining(TrainArguments, total=False):
+    threads: int | None
+    math: Literal["fp32", "tf32", "bf16", "auto"] | None
+    deterministic: bool | None
+    seed: int | None
+    steps: int | None
+    num_actions: int | None
+    target_period: int | None
+    eval_period: int | None
+    eval_episodes: int | None
+    batch: int | None
+    learning_rate: float | None
+    optimizer: Literal["adam", "rmsprop_tf", "rmsprop_keras2", "rmsprop_torch", "rmsprop_deepmind", "adam_tf"] | None
+    n_step: int | None
+    checkpoint: int | None
+    prioritized: bool | None
+
 class TrainOptions(TypedDict, total=False):
     threads: int | None
     math: Literal["fp32", "tf32", "bf16", "auto"] | None
     deterministic: bool | None
     seed: int | None
     steps: int | None
+    data: str | os.PathLike[str] | ReplayBuffer | None
+    num_actions: int | None
     num_envs: int | None
     env_threads: int | None
     concurrent: bool | None

@@ -37,7 +37,8 @@ from ._inputs import flag
 from ._learner import DQN
 from ._library import (Advice, GpureplayError, Interrupted, InvalidArgument, Unavailable, check, failed, in_c, lib,
                        text_by, texts_in_c, with_advice)
-from ._options import ACTOR_CRITIC, ALL, PRESETS, keyword_of, option_of, refuse_unknown, system_of, text_of
+from ._offline import NoEnvs, Offline, file_of, refuse_other_envs as refuse_envs_offline
+from ._options import ACTOR_CRITIC, ALL, OFFLINE, PRESETS, keyword_of, option_of, refuse_unknown, system_of, text_of
 from ._progress import Progress
 from ._python_envs import Envs, PythonEnvs
 from ._run import Reporter, Run, cut_text, event_at, refuse_evaluations
@@ -48,7 +49,7 @@ from ._spaces import refuse_axes
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from ._settings import ApexTraining, DDPGTraining, DQNTraining, GA3CTraining, TrainOptions
+    from ._settings import ApexTraining, DDPGTraining, DQNTraining, GA3CTraining, OfflineTraining, TrainOptions
 
 
 @dataclass(frozen=True)
@@ -91,7 +92,8 @@ def train(env: Any = None, preset: str | None = None, *, device: str | TorchDevi
         on returns of several steps (docs/dqn-lambda.md), and need lambda_. "apex-dqn" and "apex-dqn-small" are Ape-X
         [Horgan et al. 2018] (docs/ape-x.md), "apex-dpg" and "apex-dpg-small" Ape-X DPG, for continuous actions, and
         "ga3c", "ga3c-large-4" to "ga3c-large-1", "a3c-cpu", "a2c", "ga3c-small", "a3c-small" and "a2c-small" train an
-        actor-critic by GA3C [Babaeizadeh et al. 2017], A3C or A2C.
+        actor-critic by GA3C [Babaeizadeh et al. 2017], A3C or A2C. For "offline-dqn" and "offline-dpg" see
+        `train_offline`.
     device: "auto", "cpu", "cuda:N", a torch.device, or an open `Device`.
     out: the folder of the run's files, which docs/training.md describes; None: nothing is written. A folder that has a
         run is never written over. env_options of an id of Gymnasium must then be such that a text can hold them:
@@ -183,10 +185,24 @@ def train_ga3c(env: Any = None, preset: str | None = None, **arguments: Unpack[G
     return _train_by("train_ga3c", ACTOR_CRITIC, "ga3c", env, preset, arguments)
 
 
+@_with_options_of("offline-dqn")
+def train_offline(data: str | os.PathLike[str] | ReplayBuffer | None = None, preset: str | None = None, env: Any = None,
+                  **arguments: Unpack[OfflineTraining]) -> TrainResult:
+    """`train` on the transitions of a file that `ReplayBuffer.save` wrote, or of a `ReplayBuffer`, without adding any.
+
+    data: None: with resume, where the checkpoint has them. preset: "offline-dqn" (None) or, for continuous actions of
+    -1 to 1, "offline-dpg". env: what evaluations play; None: there are none. n_step, gamma, reward_clip and priorities
+    are those of the data. A step is a train step, in events and `stats`, too."""
+    return _train_by("train_offline", OFFLINE, "offline-dqn", env, preset,
+                     arguments if data is None else {"data": data, **arguments})
+
+
 _SYSTEMS: dict[int, tuple[Any, Any]] = {  # the classes of their runs and learners
     _c_api.PRESET_FAST_DQN: (Run, DQN), _c_api.PRESET_APEX_DQN: (Apex, DQN), _c_api.PRESET_APEX_DPG: (Apex, DDPG),
-    _c_api.PRESET_GA3C: (GA3C, ActorCritic), _c_api.PRESET_A3C: (GA3C, ActorCritic)}
-_NAMES = {Run: "fast_dqn", Apex: "apex", GA3C: "ga3c", DQN: "dqn", DDPG: "dpg", ActorCritic: "actor_critic"}
+    _c_api.PRESET_GA3C: (GA3C, ActorCritic), _c_api.PRESET_A3C: (GA3C, ActorCritic),
+    _c_api.PRESET_OFFLINE_DQN: (Offline, DQN), _c_api.PRESET_OFFLINE_DPG: (Offline, DDPG)}
+_NAMES = {Run: "fast_dqn", Apex: "apex", GA3C: "ga3c", Offline: "run", DQN: "dqn", DDPG: "dpg",
+          ActorCritic: "actor_critic"}
 _CONFIGS: dict[str, Any] = {  # what the members of the library's settings point to
     "run": _c_api.RunConfig, "fast_dqn": _c_api.FastDQNConfig, "apex": _c_api.ApexConfig, "ga3c": _c_api.GA3CConfig,
     "replay": _c_api.ReplayConfig, "dqn": _c_api.DQNConfig, "dpg": _c_api.DPGConfig,
@@ -237,6 +253,9 @@ class Training:
         if self._agent_class is ActorCritic and self._overrides["buffer"]:
             raise InvalidArgument(f"buffer is {self._overrides['buffer']}; GA3C, A3C and A2C have none, so leave it "
                                   "out")
+        if self._run_class is Offline and self._overrides["buffer"]:
+            raise InvalidArgument(f"buffer is {self._overrides['buffer']}; offline its settings are those of the data, "
+                                  "so leave it out")
         for name, settings in self._overrides.items():
             if "check_nan" in settings:  # whose keyword always has a value
                 raise TypeError(f"{name} has \"check_nan\", which is a keyword of `train`: "
@@ -293,6 +312,10 @@ class Training:
             refuse_envs_of_apex(env)
         elif self._run_class is GA3C:
             refuse_envs_of_ga3c(env)
+        elif self._run_class is Offline:
+            refuse_envs_offline(env)
+            if env is None:
+                return NoEnvs()
         count = given.get("num_envs")
         if count is None and "num_envs" in self._stored:
             count = int(self._stored["num_envs"])
@@ -310,6 +333,8 @@ class Training:
             options["epsilons"] = ",".join(map(text_of, given["epsilons"]))
         if isinstance(given["device"], Device):
             options["device"] = given["device"].name
+        if given.get("data") is not None:
+            options["data"] = file_of(given["data"]) or _AN_OBJECT
         if not self._stored:
             if envs.count is not None:
                 options["num_envs"] = envs.count
@@ -342,6 +367,8 @@ class Training:
         made.refill, made.begins_again = flag("refill", given["refill"]), self._begins_again
         made.type = envs.type if envs.can_evaluate or envs.vector_type is None else None
         made.vector = envs.vector_type
+        if isinstance(given.get("data"), ReplayBuffer):
+            made.replay = given["data"]._open_handle()
         functions = dict(made._fields_)
         if given["on_event"] is not None:
             made.on_event = self._reporter.function
@@ -366,10 +393,10 @@ class Training:
 
     def open(self) -> None:
         """The device, the learner and the run."""
-        if not isinstance(self._envs, NativeEnvs):
+        if not isinstance(self._envs, (NativeEnvs, NoEnvs)):
             self._refuse_images(shape_of(env_info(self._envs).obs), self._overrides["agent"])
         self._place_actors()
-        device = self._given["device"] or self._settings.device.decode()
+        device = self._device_of_data() or self._given["device"] or self._settings.device.decode()
         try:
             self._open_on(device)
         except Unavailable as error:  # without cuBLAS a GPU has no learner
@@ -377,6 +404,15 @@ class Training:
                 raise
             warnings.warn(f"{error}; using the CPU", RuntimeWarning, stacklevel=caller_depth())
             self._open_on("cpu")
+
+    def _device_of_data(self) -> Device | None:
+        """That of a buffer, on which its learner must be."""
+        data, given = self._given.get("data"), self._given["device"]
+        if not isinstance(data, ReplayBuffer):
+            return None
+        if given not in (None, data.device, data.device.name):
+            raise InvalidArgument(f"device is {given!r} and data is a buffer on {data.device.name}; leave device out")
+        return data.device
 
     def begin(self) -> None:
         """Makes the folder, or goes back to its checkpoint."""
@@ -454,25 +490,47 @@ class Training:
         """Makes the learner of the library's settings, which those of the caller override, as config.json then has
         them."""
         config, given = self._part(_NAMES[self._agent_class]), self._overrides["agent"]
-        settings = keywords_of_learner(config)
         if self._agent_class is ActorCritic:
+            settings = keywords_of_learner(config)
             self._agent = ActorCritic(device=device, check_nan=self._check_nan, **{**settings, **given})
         else:
             replay = self._part("replay")
             if self._run_class is Apex:
-                settings["prioritized"] = config.index_source != _c_api.UNIFORM
                 self._refuse_little_room()
-            with buffer_words(self.system):
-                self._buffer = ReplayBuffer(device=device, **{
-                    **keywords_of_buffer(replay), "check_nan": self._check_nan, **self._overrides["buffer"]})
+            self._make_buffer(device, replay)
+            settings = keywords_of_learner(config)
+            if self._run_class is not Run:
+                settings["prioritized"] = config.index_source != _c_api.UNIFORM and bool(replay.prioritized)
             networks = {name: {**settings[name], **found} for name, found in self._networks().items()}
             try:
                 self._agent = self._agent_class(self._buffer, **{**settings, **given, **networks})
             except BaseException:
-                self._buffer.close()
+                self._close_buffer()
                 raise
             _copy(self._buffer._spec.config, replay)
         _copy(self._agent._config, config)
+
+    def _make_buffer(self, device: Device, replay: _c_api.ReplayConfig) -> None:
+        """Offline it has its transitions then, of which the library's settings get the number of actions."""
+        data = self._given.get("data")
+        if isinstance(data, ReplayBuffer):
+            self._buffer = data
+        else:
+            with buffer_words(self.system):
+                self._buffer = ReplayBuffer(device=device, **{
+                    **keywords_of_buffer(replay), "check_nan": self._check_nan, **self._overrides["buffer"]})
+        if self._run_class is Offline:
+            try:
+                with signals_after():
+                    self._check(lib.gpur_training_fill(self._handle, self._buffer._open_handle()))
+            except BaseException:
+                self._close_buffer()
+                raise
+
+    def _close_buffer(self) -> None:
+        """Unless it is the caller's."""
+        if self._buffer is not self._given.get("data"):
+            self._buffer.close()
 
     def _refuse_little_room(self) -> None:
         soft, room = self._part("apex").soft_capacity, self._overrides["buffer"].get("capacity")
@@ -481,8 +539,12 @@ class Training:
                                   "room for as many transitions; leave the second out")
 
     def _close_unfinished(self) -> None:
-        if not self._is_done:
-            (self._agent if self._buffer is None else self._buffer).close()
+        if self._is_done:
+            return
+        if self._buffer is None or self._buffer is self._given.get("data"):
+            self._agent.close()
+        else:
+            self._buffer.close()
 
     def _make_run(self) -> None:
         configs = self._run_configs()

@@ -53,10 +53,10 @@ _FUNCTIONS = {"gpur_policy_create": "Policy", "gpur_policy_load": "`Policy.load`
               "gpur_replay_reset_lanes": "`reset`",
               "gpur_replay_draw_lanes": "`sample`", "gpur_replay_update_lanes": "`update_priorities`",
               "gpur_replay_get_lane_stats": "`stats`", "gpur_fast_dqn_create": "a Run", "gpur_apex_create": "an Apex",
-              "gpur_ga3c_create": "a GA3C"}
+              "gpur_ga3c_create": "a GA3C", "gpur_offline_create": "train_offline"}
 _OBJECTS = {"replay": "ReplayBuffer", "writer": "Writer", "learner": "DQN", "dpg": "DDPG", "policy": "Policy",
             "actor_critic": "ActorCritic", "apex": "Apex", "run": "Run", "fast_dqn": "Run", "ga3c": "GA3C",
-            "device": "Device"}
+            "offline": "Run", "device": "Device"}
 
 # What is left to say better. In Python `prioritized` and `distinct` say how rows are drawn.
 _LAST = ((r"\b(\w+) is \1=", r"\1 is "), (r"\b(actor|critic)_optimizer: ", r"\1: "),

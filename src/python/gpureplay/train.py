@@ -21,7 +21,7 @@ from typing import Any
 from ._door import lines_of_warnings, program, program_words
 from ._envs import game_names, is_native, name_of, open_envs
 from ._library import GpureplayError, InvalidArgument, for_program, in_c, lib, text_by
-from ._options import ALL, PRESETS, keyword_of
+from ._options import ALL, OFFLINE, PRESETS, keyword_of, system_of
 from ._python_envs import PythonEnvs, PythonVector
 from ._run import EnvError
 from ._seeds import train_seeds
@@ -145,7 +145,7 @@ def _trainer(engine: str, given: dict[str, Any]) -> Any:
 
 
 def _run(given: dict[str, Any]) -> None:
-    if "env" not in given and "resume" not in given:
+    if "env" not in given and "resume" not in given and system_of(given.get("preset")) not in OFFLINE:
         raise InvalidArgument("--env is missing; it must be a game of --list, a plug-in's file, or an id of Gymnasium")
     if "resume" not in given:
         given.setdefault("out", "")

@@ -267,6 +267,18 @@ static gpur_status set_dpg_config(preset *p, const system_entry *system, gpur_dp
     return gpur_sized_write(dpg, &p->dpg, sizeof p->dpg, "gpur_dpg_config");
 }
 
+gpur_status gpur_apex_set_dpg(const char *name, const char *env_name, const gpur_env_info *info, gpur_dpg_config *dpg)
+{
+    preset p = {.fields = {{0}}};
+    gpur_preset_use_info(&p.base, name, env_name, info);
+    GPUR_TRY(gpur_replay_config_init(&p.replay, sizeof p.replay));
+    GPUR_TRY(gpur_apex_config_init(&p.apex, sizeof p.apex));
+    GPUR_TRY(gpur_dpg_config_init(&p.dpg, sizeof p.dpg));
+    GPUR_TRY(set_dpg_system(&p, find_system(name)));
+    *dpg = p.dpg;
+    return GPUR_OK;
+}
+
 gpur_status gpur_apex_preset(const char *name, gpur_run_config *run, gpur_field fields[GPUR_APEX_FIELDS],
                              gpur_replay_config *replay, gpur_dqn_config *dqn, gpur_dpg_config *dpg,
                              gpur_apex_config *apex)

@@ -225,12 +225,17 @@ static gpur_status check_room(const char *name, const gpur_dqn_config *learner)
     return GPUR_OK;
 }
 
-static gpur_status read_configs(preset *p, const gpur_replay_config *replay, const gpur_dqn_config *learner,
-                                const gpur_fast_dqn_config *config)
+static gpur_status init_configs(preset *p)
 {
     GPUR_TRY(gpur_replay_config_init(&p->replay, sizeof p->replay));
     GPUR_TRY(gpur_dqn_config_init(&p->learner, sizeof p->learner));
-    GPUR_TRY(gpur_fast_dqn_config_init(&p->config, sizeof p->config));
+    return gpur_fast_dqn_config_init(&p->config, sizeof p->config);
+}
+
+static gpur_status read_configs(preset *p, const gpur_replay_config *replay, const gpur_dqn_config *learner,
+                                const gpur_fast_dqn_config *config)
+{
+    GPUR_TRY(init_configs(p));
     GPUR_TRY(gpur_sized_read(&p->replay, sizeof p->replay, replay, "gpur_replay_config"));
     GPUR_TRY(gpur_sized_read(&p->learner, sizeof p->learner, learner, "gpur_dqn_config"));
     return gpur_sized_read(&p->config, sizeof p->config, config, "gpur_fast_dqn_config");
@@ -261,6 +266,18 @@ static gpur_status set_all(preset *p, const system_entry *system)
     gpur_preset_set_layout(&p->base, p->fields, &p->replay);
     if (system->has_cache)
         p->fields[p->replay.field_count++] = (gpur_field){"previous", GPUR_INT64, {0}};
+    return GPUR_OK;
+}
+
+gpur_status gpur_fast_dqn_set_learner(const char *name, const char *env_name, const gpur_env_info *info,
+                                      gpur_dqn_config *learner, float *eval_epsilon)
+{
+    preset p = {.fields = {{0}}};
+    gpur_preset_use_info(&p.base, name, env_name, info);
+    GPUR_TRY(init_configs(&p));
+    GPUR_TRY(set_all(&p, find_system(name)));
+    *learner = p.learner;
+    *eval_epsilon = p.base.run.eval_epsilon;
     return GPUR_OK;
 }
 

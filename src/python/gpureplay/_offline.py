@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: MIT
+"""Offline runs: a learner trains on a buffer as it is."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, cast
+
+from ._buffer import ReplayBuffer
+from ._config import RunConfigs
+from ._library import InvalidArgument, lib
+from ._python_envs import Envs
+from ._run import LibraryRun, OnEvent, Reporter
+from ._tuples import RunStats
+
+
+class NoEnvs(Envs):
+    """In the place of environments, where there are none."""
+
+    name, eval_count = "no environment", 0
+
+
+class Offline(LibraryRun):
+    """The run of `train_offline`: train steps, and evaluations between them in environments, if there are some."""
+
+    _stats, _adds = RunStats, False
+
+    def _create(self, agent: Any, envs: Envs, configs: RunConfigs, on_event: OnEvent | Reporter | None) -> None:
+        if envs.type is None and not isinstance(envs, NoEnvs):
+            raise InvalidArgument(f"{envs.name} steps all its environments at once; to evaluate it must step one at a "
+                                  "time")
+
+        def create(learner: int, common: int, _own: int, run: int) -> int:
+            return cast(int, lib.gpur_offline_create(learner, None if envs.type is None else common, run))
+
+        self._make(create, agent, envs, configs, on_event)
+        envs.open()
+
+    @property
+    def stats(self) -> RunStats:
+        """Counts and times. env_steps counts train steps, as everywhere in such a run. Does not wait for steps."""
+        return cast(RunStats, self._read_stats())
+
+
+def refuse_other_envs(env: Any) -> None:
+    if env is not None and not isinstance(env, str) and not callable(env):
+        raise TypeError(f"env is {env!r}; offline it must be a name, or a function make_env(number), since each "
+                        "evaluation makes its own; None: there are no evaluations")
+
+
+def file_of(data: Any) -> str | None:
+    """The path of the file that has the transitions; None: a buffer has them."""
+    if isinstance(data, ReplayBuffer):
+        return None
+    if not isinstance(data, (str, os.PathLike)):
+        raise TypeError(f"data is {data!r}; it must be the path of a file that ReplayBuffer.save wrote, or a "
+                        "ReplayBuffer")
+    return os.path.abspath(os.fspath(data))
