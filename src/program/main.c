@@ -36,6 +36,7 @@ typedef struct arguments {
     const char *first; /* a command or a preset; NULL: none */
     const char *out, *resume, *work, *seeds;
     int refill, quiet, list, help, serve;
+    int told; /* 1: what "auto" is was said by a run of another seed */
 } arguments;
 
 int fail(const char *format, ...)
@@ -95,10 +96,11 @@ static int take(arguments *a, char ***words)
         const char *name, *wanted; /* wanted: the placeholder of its value in the help */
         const char **text;
         int *flag; /* of one without a value */
-    } own[] = {
-        {"out", "FOLDER", &a->out, NULL},  {"resume", "FOLDER", &a->resume, NULL}, {"work", "I", &a->work, NULL},
-        {"seeds", "A-B", &a->seeds, NULL}, {"refill", NULL, NULL, &a->refill},     {"quiet", NULL, NULL, &a->quiet},
-        {"list", NULL, NULL, &a->list},    {"help", NULL, NULL, &a->help},         {"serve", NULL, NULL, &a->serve}};
+    } own[] = {{"out", "FOLDER", &a->out, NULL},   {"resume", "FOLDER", &a->resume, NULL},
+               {"work", "I", &a->work, NULL},      {"seeds", "A-B", &a->seeds, NULL},
+               {"refill", NULL, NULL, &a->refill}, {"quiet", NULL, NULL, &a->quiet},
+               {"list", NULL, NULL, &a->list},     {"help", NULL, NULL, &a->help},
+               {"serve", NULL, NULL, &a->serve},   {"told", NULL, NULL, &a->told}};
     const word given = split_word(*words);
     size_t i = 0, count = sizeof own / sizeof *own;
     while (i < count && strcmp(own[i].name, given.name) != 0)
@@ -307,6 +309,8 @@ static void end_progress(progress *p)
 static void say(void *user, int32_t kind, const char *line)
 {
     const arguments *const a = user;
+    if (a->told && strncmp(line, "auto: ", strlen("auto: ")) == 0)
+        return;
     if (kind == GPUR_SAY_WARNING)
         fprintf(stderr, "%s\n", line);
     else if (!a->quiet)

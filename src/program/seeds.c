@@ -118,17 +118,21 @@ static int start(seed_run *r, const char *const *options, int32_t count)
     const char *words[MAX_WORDS + 8] = {"gpureplay-train", "--quiet", "--out", r->folder};
     char seed[32];
     int32_t at = 4;
+    const pid_t parent = getpid();
     sigset_t all, before;
     snprintf(seed, sizeof seed, "seed=%" PRId64, r->seed);
     for (int32_t i = 0; i < count; i++)
         words[at++] = options[i];
-    words[at] = seed;
+    words[at++] = seed;
+    words[at] = r == runs ? NULL : "--told";
     sigfillset(&all);
     sigprocmask(SIG_SETMASK, &all, &before);
     const pid_t process = fork();
     if (process == 0) {
         setpgid(0, 0);
-        prctl(PR_SET_PDEATHSIG, SIGTERM);
+        prctl(PR_SET_PDEATHSIG, SIGTERM); /* a run whose parent is killed is interrupted, too */
+        if (getppid() != parent)
+            _exit(INTERRUPTED);
         signal(SIGINT, SIG_DFL);
         signal(SIGTERM, SIG_DFL);
         sigprocmask(SIG_SETMASK, &before, NULL);

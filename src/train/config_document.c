@@ -7,6 +7,7 @@
 #include "train/members.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #ifndef GPUREPLAY_COMMIT
@@ -246,13 +247,16 @@ gpur_status gpur_config_document_make(const gpur_training_config *given, const g
     return GPUR_OK;
 }
 
-/* Compares names as JSON. */
-gpur_status gpur_config_document_check_env(const gpur_options *o, const char *folder, const char *name)
+/* Compares names as JSON, and reads that member as this library writes it. */
+gpur_status gpur_config_document_check_env(const gpur_options *o, const char *folder, const char *name,
+                                           int32_t *eval_envs)
 {
-    static const char before[] = "\n  \"environment\": {\n    \"name\": ";
+    static const char before[] = "\n  \"environment\": {\n    \"name\": ", envs[] = "\n    \"eval_envs\": ";
     gpur_text document = {0}, given = {0};
     gpur_status status = gpur_text_file_read(folder, "config.json", &document);
     const char *stored = status == GPUR_OK ? strstr(document.memory, before) : NULL;
+    const char *const count = status == GPUR_OK ? strstr(document.memory, envs) : NULL;
+    *eval_envs = count ? atoi(count + strlen(envs)) : 0;
     gpur_text_add_string(&given, name);
     if (stored) {
         stored += strlen(before);

@@ -674,11 +674,12 @@ static gpur_status take_line(gpur_options *o, const char *line)
         *c = *c == '-' ? '_' : *c;
     const gpur_option *const option = find(name, ALL);
     if (!option && is_override(line))
-        return o->overrides ? GPUR_OK
-                            : gpur_fail(GPUR_FILE_ERROR,
-                                        "%s/%s has the line \"%s\", settings that Python alone takes; python -m "
-                                        "gpureplay.train --resume goes on with this run",
-                                        o->folder, file_name, line);
+        return o->overrides || (o->plays && !strstr(line, "\"stack_pad\""))
+                   ? GPUR_OK
+                   : gpur_fail(GPUR_FILE_ERROR,
+                               "%s/%s has the line \"%s\", settings that Python alone takes; python -m "
+                               "gpureplay.train --resume goes on with this run",
+                               o->folder, file_name, line);
     if (!option)
         return gpur_fail(GPUR_FILE_ERROR,
                          "%s/%s has the line \"%s\"; its lines must be options of a run with their values", o->folder,

@@ -70,6 +70,7 @@ struct gpur_options {
     int has_other_env;            /* 1: the run that is resumed was begun with another value of `env`, or an object */
     int64_t stored_steps;         /* `steps` of the run that is resumed, as its file has it */
     const char *const *overrides; /* of gpur_training_config */
+    int32_t plays;                /* 1: the run is played, by the learner's file, which has these settings */
 };
 
 void gpur_options_free(gpur_options *options);

@@ -83,6 +83,7 @@ static gpur_status find_game_of_file(player *p)
 static gpur_status find_game(player *p)
 {
     p->is_run = gpur_file_exists(p->config.path, "."); /* a folder */
+    p->options.plays = 1;
     if (p->is_run)
         GPUR_TRY(gpur_options_resume(&p->options, p->config.path));
     GPUR_TRY(gpur_options_override(&p->options, "device", "auto"));

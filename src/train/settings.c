@@ -6,6 +6,7 @@
 #include "train/system.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 int gpur_can_save_files(void)
@@ -73,11 +74,22 @@ static gpur_status choose_preset(const gpur_options *o, gpur_train_settings *s)
     return GPUR_OK;
 }
 
-static gpur_status find_env(const gpur_options *o, gpur_train_settings *s)
+/* The plug-in of a run that is resumed may have moved. */
+static gpur_status find_type_of_run(const gpur_options *o, gpur_train_settings *s)
 {
-    GPUR_TRY(gpur_train_find_type(s->env_name, &s->env));
+    char error[1024];
+    const gpur_status status = gpur_train_find_type(s->env_name, &s->env);
+    snprintf(error, sizeof error, "%s", gpur_last_error());
+    if (status == GPUR_OK || !o->folder || o->has_other_env || strncmp(error, "plug-in ", strlen("plug-in ")) != 0)
+        return status;
+    return gpur_refuse(o, "%s; {env=}FILE names the file to which it was moved", error);
+}
+
+static gpur_status find_env(const gpur_options *o, gpur_train_settings *s, int32_t *eval_envs)
+{
+    GPUR_TRY(find_type_of_run(o, s));
     if (o->has_other_env)
-        GPUR_TRY(gpur_config_document_check_env(o, o->folder, s->env.name));
+        GPUR_TRY(gpur_config_document_check_env(o, o->folder, s->env.name, eval_envs));
     return gpur_train_ask_env(s->env_options, &s->env);
 }
 
@@ -88,8 +100,9 @@ gpur_status gpur_train_find_settings(gpur_options *o, gpur_train_settings *s)
     const gpur_train_system *const offline = s->preset && gpur_train_system_of(o->system)->find_rows
                                                  ? gpur_train_system_of(o->system)
                                                  : NULL; /* it needs rows, and no environment */
+    int32_t eval_envs = 0;
     if (has_env)
-        GPUR_TRY(find_env(o, s));
+        GPUR_TRY(find_env(o, s, &eval_envs));
     else if (!offline)
         return gpur_refuse(o, "{env} is missing; it must be a game of --list or a plug-in's file");
     if (offline)
@@ -102,6 +115,7 @@ gpur_status gpur_train_find_settings(gpur_options *o, gpur_train_settings *s)
     s->all.vector = s->env.vector;
     s->all.env_options = s->env_options;
     s->all.seed = (uint64_t)s->seed;
+    s->all.eval_envs = eval_envs;
     GPUR_TRY(gpur_replay_config_init(&s->replay, sizeof s->replay));
     GPUR_TRY(gpur_dqn_config_init(&s->dqn, sizeof s->dqn));
     GPUR_TRY(gpur_dpg_config_init(&s->dpg, sizeof s->dpg));

@@ -147,8 +147,50 @@ static gpur_status check_folders(const gpur_training *t)
                            "{out} is \"%s\" and {resume} is \"%s\"; a run that is resumed stays in its folder, so only "
                            "one of the two may be given",
                            c->out, c->resume);
+    if (c->resume && !*c->resume)
+        return gpur_refuse(&t->options, "{resume} is empty; it must be the folder of a run");
     if (c->refill && !c->resume)
         return gpur_refuse(&t->options, "{refill} is given and {resume} is missing; it must be the folder of a run");
+    return GPUR_OK;
+}
+
+/* From a checkpoint, or again from the beginning if it was killed, or still runs, before its first one. */
+static int can_go_on(const gpur_training *t)
+{
+    gpur_text options = {0};
+    if (gpur_train_checkpoint_exists(t->folder) || gpur_file_exists(t->folder, learner_name))
+        return gpur_train_checkpoint_exists(t->folder);
+    const int has_options = gpur_text_file_read(t->folder, "options.txt", &options) == GPUR_OK;
+    const int can = has_options && !strstr(gpur_text_of(&options), "--checkpoint 0\n");
+    gpur_text_free(&options);
+    return can;
+}
+
+/* Going on is advised where it works. */
+static gpur_status refuse_folder(const gpur_training *t, const char *name)
+{
+    const char *const quote = t->options.style == GPUR_OPTIONS_OF_KEYWORDS ? "'" : "";
+    if (!can_go_on(t))
+        return gpur_refuse(&t->options,
+                           "%s/%s is there already, of a run without a checkpoint to go on from; delete the folder %s "
+                           "to begin anew in it, or another {out} begins in another one",
+                           t->folder, name, t->folder);
+    return gpur_refuse(&t->options,
+                       "%s/%s is there already; {resume=}%s%s%s goes on with the run of this folder, another {out} "
+                       "begins one in another folder",
+                       t->folder, name, quote, t->folder, quote);
+}
+
+/* What is there is never written over. */
+static gpur_status check_new_folder(const gpur_training *t)
+{
+    const char *const names[] = {"options.txt", "config.json", learner_name, gpur_best_name, "checkpoint"};
+    const int others = sizeof names / sizeof *names;
+    for (int i = 0; i < others + GPUR_RECORD_FILES; i++) {
+        const char *const name = i < others ? names[i] : gpur_record_file_name(NULL, i - others);
+        if (gpur_file_exists(t->folder, name))
+            return refuse_folder(t, name);
+    }
     return GPUR_OK;
 }
 
@@ -187,7 +229,7 @@ static gpur_status configure(gpur_training *t)
     t->settings.all.user = t;
     if (c->command && t->settings.processes)
         GPUR_TRY(copy_command(t));
-    return GPUR_OK;
+    return t->folder[0] && !c->resume ? check_new_folder(t) : GPUR_OK;
 }
 
 gpur_status gpur_training_create(const gpur_training_config *given, gpur_training **training)
@@ -382,47 +424,6 @@ gpur_status gpur_training_adopt(gpur_training *t, gpur_replay *replay, gpur_lear
 
 /* The folder. */
 
-/* From a checkpoint, or again from the beginning if it was killed, or still runs, before its first one. */
-static int can_go_on(const gpur_training *t)
-{
-    gpur_text options = {0};
-    if (gpur_train_checkpoint_exists(t->folder) || gpur_file_exists(t->folder, learner_name))
-        return gpur_train_checkpoint_exists(t->folder);
-    const int has_options = gpur_text_file_read(t->folder, "options.txt", &options) == GPUR_OK;
-    const int can = has_options && !strstr(gpur_text_of(&options), "--checkpoint 0\n");
-    gpur_text_free(&options);
-    return can;
-}
-
-/* Going on is advised where it works. */
-static gpur_status refuse_folder(const gpur_training *t, const char *name)
-{
-    const char *const quote = t->options.style == GPUR_OPTIONS_OF_KEYWORDS ? "'" : "";
-    if (!can_go_on(t))
-        return gpur_refuse(&t->options,
-                           "%s/%s is there already, of a run without a checkpoint to go on from; delete the folder %s "
-                           "to begin anew in it, or another {out} begins in another one",
-                           t->folder, name, t->folder);
-    return gpur_refuse(&t->options,
-                       "%s/%s is there already; {resume=}%s%s%s goes on with the run of this folder, another {out} "
-                       "begins one in another folder",
-                       t->folder, name, quote, t->folder, quote);
-}
-
-/* What is there is never written over. The options come first, so that a run that is killed at once can be resumed. */
-static gpur_status make_folder(const gpur_training *t)
-{
-    const char *const names[] = {"options.txt", "config.json", learner_name, gpur_best_name, "checkpoint"};
-    const int others = sizeof names / sizeof *names;
-    for (int i = 0; i < others + GPUR_RECORD_FILES; i++) {
-        const char *const name = i < others ? names[i] : gpur_record_file_name(NULL, i - others);
-        if (gpur_file_exists(t->folder, name))
-            return refuse_folder(t, name);
-    }
-    GPUR_TRY(gpur_folders_make(t->folder));
-    return gpur_options_write(&t->options, &t->settings, t->folder);
-}
-
 /* Goes back to the last checkpoint. A run that was killed before its first one goes back to the beginning. A run that
  * has ended without a checkpoint is not begun again, because that would remove its results. */
 static gpur_status resume(gpur_training *t, gpur_position *at, int *has_checkpoint)
@@ -453,8 +454,11 @@ static gpur_status begin_folder(gpur_training *t, gpur_position *at)
 {
     int has_checkpoint = 0;
     gpur_row columns;
-    if (t->folder[0] && !t->config.resume)
-        GPUR_TRY(make_folder(t));
+    if (t->folder[0] && !t->config.resume) { /* the options come first, so that a run that is killed can be resumed */
+        GPUR_TRY(check_new_folder(t));
+        GPUR_TRY(gpur_folders_make(t->folder));
+        GPUR_TRY(gpur_options_write(&t->options, &t->settings, t->folder));
+    }
     t->record.on_row = t->config.on_row;
     t->record.user = t->config.user;
     GPUR_TRY(gpur_record_open(&t->record, t->folder[0] ? t->folder : NULL, t->system));

@@ -131,7 +131,8 @@ def runs_of_every_kind_are_evaluated(folder):
     refused = run("play", folder / "vectors", "--epsilon", 0.5, status=2).stderr
     assert "epsilon is 0.5 and the network computes action vectors" in refused, refused
     (folder / "frames.so").rename(folder / "moved.so")
-    assert "frames.so" in run("play", folder / "stack", status=2).stderr
+    gone = run("play", folder / "stack", status=2).stderr
+    assert "frames.so" in gone and gone.endswith("; --env FILE names the file to which it was moved\n"), gone
     moved = ("--env", folder / "moved.so")
     assert games_of(run("play", folder / "stack", "--greedy", *moved).stdout) == games
     short = run("play", folder / "stack", *moved, "--env-options", "short").stdout
@@ -258,8 +259,12 @@ def seeds_run_side_by_side(folder):
         assert f"seed {seed}: done, mean return {mean} of the evaluation after 2000 steps; {out}" in lines, lines
     run(*pole(steps=2000, threads=1, seed=4, out=folder / "alone-4"))
     assert (folder / "alone-4/learner.safetensors").read_bytes() == (folder / "pole-4/learner.safetensors").read_bytes()
-    again = run(*options, "--seeds", "5-6", status=2)  # one of them is there
-    assert "pole-5" in again.stderr and "seed 5: failed" in again.stdout and "seed 6: done" in again.stdout
+    again = run(*options, "--seeds", "5-6", status=2)  # one of them is there, and none begins
+    assert f"{folder}/pole-5/options.txt is there already; --resume " in again.stderr and again.stdout == ""
+    assert not (folder / "pole-6").exists()
+    auto = run("--env", "CartPole-v1", "--steps", 400, "--prepopulation", 100, "--eval-episodes", 0, "--seeds", "1-3",
+               "--out", folder / "auto").stderr
+    assert len(auto.splitlines()) <= 1, auto  # where "auto" is the CPU it is said once
     assert run("--env", "CartPole-v1", "--device", DEVICE, "--steps", 500, "--prepopulation", 100, "--eval-episodes", 0,
                "--seeds", 9, "--quiet", cwd=folder).stdout == ""
     assert (folder / "runs/CartPole-v1-9/learner.safetensors").exists()
@@ -285,6 +290,19 @@ def seeds_are_interrupted_together(folder):
     assert "stopping after" not in err, err
     assert sorted(Path(name).name for name in told) == begun and len(begun) < 64, out
     assert (folder / "long-1/learner.safetensors").exists()
+
+
+def seeds_end_with_a_parent_that_is_killed(folder):
+    """They are interrupted, and can be resumed."""
+    options = [word for word in pole(steps=10**9, threads=1, out=folder / "orphan") if word not in ("--seed", 7)]
+    process = start(*options, "--seeds", "1")
+    wait_for(folder / "orphan-1/checkpoint")
+    process.kill()
+    process.communicate(timeout=120)  # until the run has closed its output, too
+    assert (folder / "orphan-1/learner.safetensors").exists()
+    saved = re.search(r"^step (\d+)$", (folder / "orphan-1/checkpoint/position.txt").read_text(), flags=re.M)
+    refused = run("--resume", folder / "orphan-1", "--steps", 1, status=2).stderr
+    assert f"the run has taken {saved[1]} steps" in refused, refused  # nobody holds the folder any more
 
 
 def commands_work(folder, whole):
@@ -315,6 +333,7 @@ def main():
         (folder / "seeds").mkdir()
         seeds_run_side_by_side(folder / "seeds")
         seeds_are_interrupted_together(folder / "seeds")
+        seeds_end_with_a_parent_that_is_killed(folder / "seeds")
     print("test_play: best weights, games that are played and evaluated, lists of games, and several seeds")
 
 

@@ -369,7 +369,8 @@ def a_plugin_that_cannot_save_its_state_is_resumed(folder):
     assert f"--env {(folder / 'corridor.so').resolve()}\n" in (out / "options.txt").read_text()
     assert "Corridor" in run("--list", "--env", folder / "corridor.so").stdout
     (folder / "corridor.so").rename(folder / "moved.so")
-    assert "corridor.so" in run("--resume", out, "--steps", 6000, status=2).stderr
+    gone = run("--resume", out, "--steps", 6000, status=2).stderr
+    assert "corridor.so" in gone and gone.endswith("; --env FILE names the file to which it was moved\n"), gone
     other = run("--resume", out, "--env", "CartPole-v1", status=2).stderr
     assert '--env is of type "CartPole-v1", and the run that is to be resumed has "Corridor"' in other, other
     run("--resume", out, "--env", folder / "moved.so", "--steps", 6000)
@@ -472,6 +473,7 @@ def bad_options_are_refused_before_anything_is_made(folder, whole):
         (["--nonsense"], ["--nonsense"]),
         ([*game, "--steps"], ["--steps", "N"]),
         ([*game, "--steps", "0"], ["--steps", '"0"', "1"]),
+        (["--resume", ""], ["--resume is empty; it must be the folder of a run"]),
         ([*game, "--steps", "1.5"], ["--steps", '"1.5"']),
         ([*game, "--concurrent", "2"], ['--concurrent is "2"; it must be 0 or 1']),
         ([*game, "--learning-rate", "-1"], ["--learning-rate", '"-1"']),

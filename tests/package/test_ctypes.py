@@ -254,7 +254,9 @@ TRAININGS = {
     "GA3CTraining": {"GA3C", "A3C"}, "OfflineTraining": {"OFFLINE_DQN", "OFFLINE_DPG"},
     "TrainOptions": {"FAST_DQN", "APEX_DQN", "APEX_DPG", "GA3C", "A3C", "OFFLINE_DQN", "OFFLINE_DPG"},
 }
-OPTION_TYPES = {"TEXT": "str", "INT64": "int", "INT32": "int", "SWITCH": "bool", "FLOAT": "float", "DOUBLE": "float"}
+# Whole numbers may be written as 1e6.
+OPTION_TYPES = {"TEXT": "str", "INT64": "int | float", "INT32": "int", "SWITCH": "bool", "FLOAT": "float",
+                "DOUBLE": "float"}
 OTHER_TYPES = {"epsilons": "str | Sequence[float]", "folder": "str | os.PathLike[str]",
                "data": "str | os.PathLike[str] | ReplayBuffer"}
 

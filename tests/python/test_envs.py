@@ -269,6 +269,16 @@ def test_refusals(call, error, text):
         call()
 
 
+def test_a_closed_environment_draws_nothing():
+    for env in (gpureplay.make_env("CartPole-v1", render_mode="rgb_array"),
+                gpureplay.make_vec("CartPole-v1", 2, render_mode="rgb_array")):
+        env.reset()
+        env.render()
+        env.close()
+        with pytest.raises(gpureplay.Closed):
+            env.render()
+
+
 def test_a_mask_needs_a_first_reset_of_all():
     envs = gpureplay.make_vec("CartPole-v1", 2, autoreset="disabled")
     with pytest.raises(ValueError, match="the mask leaves out 1 of 2"):

@@ -244,6 +244,8 @@ gpureplay.GA3C(learner, "CartPole-v1", tuner="papers")  # refused
 gpureplay.ReplayBuffer.plan(100, {"obs": ((4,), "float32")}, n_step=3, weight_norm="batch")
 gpureplay.ReplayBuffer.plan(100, {"obs": ((4,), "float32")}, weight_norm="bacth")  # refused
 gpureplay.ReplayBuffer(100, {"obs": ((4,), "float32")}, eviction="newest")  # refused
+gpureplay.train_dqn("CartPole-v1", steps=1e6, capacity=10**5, num_envs=8)
+gpureplay.train("CartPole-v1", steps="many")  # refused
 """
 
 

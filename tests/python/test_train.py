@@ -827,15 +827,12 @@ def test_a_preset_of_an_actor_critic_is_the_same_in_both_programs(request, tmp_p
                "eval-episodes": 0, **options}
     flags = [str(word) for name, value in options.items() for word in (f"--{name}", value)]
 
-    def program_in_c(*arguments):
-        subprocess.run([os.environ["GPUREPLAY_TRAIN"], *arguments, "--quiet"], check=True, timeout=120)
-
-    program_in_c(*flags, "--out", tmp_path / "c")
+    program_in_c(*flags, "--out", tmp_path / "c", "--quiet")
     program(*flags, "--out", tmp_path / "python", "--quiet")
     assert config_of(tmp_path / "c") == config_of(tmp_path / "python")
     assert (tmp_path / "c/options.txt").read_bytes() == (tmp_path / "python/options.txt").read_bytes()
     program("--resume", tmp_path / "c", "--steps", 60, "--quiet")
-    program_in_c("--resume", tmp_path / "python", "--steps", "60")
+    program_in_c("--resume", tmp_path / "python", "--steps", "60", "--quiet")
     for name in ("c", "python"):
         assert [_run_folder.read_array(tmp_path / name, "rates")["step"][-1]] == [60]
 
@@ -867,19 +864,57 @@ def test_the_page_of_dqn_lambda_says_what_works():
     assert out.getvalue().splitlines()[-1].startswith("3 ") and names["result"].agent.config["draw"] == "replacement"
 
 
+def program_in_c(*words, wanted=0):
+    done = subprocess.run([os.environ["GPUREPLAY_TRAIN"], *words], capture_output=True, text=True, timeout=120,
+                          check=False)
+    assert done.returncode == wanted, done
+    return Done(done.stdout, done.stderr)
+
+
 @needs_files
 @pytest.mark.skipif("GPUREPLAY_TRAIN" not in os.environ, reason="GPUREPLAY_TRAIN does not name gpureplay-train")
 def test_the_program_in_c_refuses_settings_that_only_python_takes(tmp_path):
     small("CartPole-v1", out=tmp_path / "run")
-    done = subprocess.run([os.environ["GPUREPLAY_TRAIN"], "--resume", tmp_path / "run", "--steps", "800"],
-                          capture_output=True, text=True, timeout=120, check=False)
-    assert done.returncode == 2 and 'the line "agent {"trunk": [16]}"' in done.stderr
-    assert "settings that Python alone takes; python -m gpureplay.train --resume goes on with this run" in done.stderr
+    err = program_in_c("--resume", tmp_path / "run", "--steps", "800", wanted=2).stderr
+    assert 'the line "agent {"trunk": [16]}"' in err
+    assert "settings that Python alone takes; python -m gpureplay.train --resume goes on with this run" in err
     small(lambda lane: Random(), agent=None, out=tmp_path / "object")
     for words in (["--resume", tmp_path / "object", "--steps", "800"], ["evaluate", tmp_path / "object"]):
-        done = subprocess.run([os.environ["GPUREPLAY_TRAIN"], *words], capture_output=True, text=True, timeout=120,
-                              check=False)
-        assert done.returncode == 2 and "train: the run had an environment that was an object of Python" in done.stderr
+        assert "train: the run had an environment that was an object of Python" in program_in_c(*words, wanted=2).stderr
+
+
+@needs_files
+@pytest.mark.skipif("GPUREPLAY_TRAIN" not in os.environ, reason="GPUREPLAY_TRAIN does not name gpureplay-train")
+def test_the_program_in_c_plays_what_was_trained_with_settings_of_python(tmp_path):
+    """The learner's file has them, but for how a stack of frames begins."""
+    small("CartPole-v1", out=tmp_path / "run", buffer={"reward_clip": 1.0})
+    for weights in ("best", "last"):
+        shown = program_in_c("evaluate", tmp_path / "run", "--episodes", "2", "--weights", weights).stdout
+        assert "mean return " in shown and " of 2 games" in shown
+    with open(tmp_path / "run/options.txt", "a") as file:
+        file.write('buffer {"stack_pad": "repeat"}\n')
+    assert '{"stack_pad": "repeat"}", settings that Python' in program_in_c("play", tmp_path / "run", wanted=2).stderr
+
+
+@needs_files
+@pytest.mark.skipif("GPUREPLAY_TRAIN" not in os.environ, reason="GPUREPLAY_TRAIN does not name gpureplay-train")
+def test_a_run_of_an_object_goes_on_in_a_plugin_of_the_same_name(plugin, tmp_path):
+    """Its evaluations are in one environment, as an object is one; those of a plug-in would be in two."""
+    small(lambda lane: Corridor(), agent=None, out=tmp_path)
+    program_in_c("--resume", tmp_path, "--env", plugin, "--steps", "800", "--quiet")
+    assert _run_folder.read_array(tmp_path, "evaluation")["step"].tolist() == [160, 320, 480, 640, 800]
+
+
+def test_a_plugin_that_is_gone_may_have_moved(tmp_path):
+    moved = compile_plugin(tmp_path, CORRIDOR)
+    small(moved, out=tmp_path / "run")
+    os.rename(moved, tmp_path / "other.so")
+    call = ["-c", f"import gpureplay; gpureplay.train(resume={str(tmp_path / 'run')!r})"]
+    for words, wanted in ((call, "env=FILE"), (["-m", "gpureplay", "--resume", tmp_path / "run"], "--env FILE"),
+                          (["-m", "gpureplay", "play", tmp_path / "run"], "--env FILE")):  # this one has it open
+        done = subprocess.run([sys.executable, *words], capture_output=True, text=True, timeout=120, check=False,
+                              env={**os.environ, "PYTHONPATH": str(PACKAGE)})
+        assert done.stderr.endswith(f"; {wanted} names the file to which it was moved\n"), done.stderr
 
 
 def test_a_function_a_system_has_its_options_alone(tmp_path):
@@ -933,6 +968,7 @@ def test_the_program_has_the_words_of_the_program_in_c(tmp_path):
                         (("--seeds", "5-3"), '--seeds is "5-3"; it must be A-B, whole numbers from A to B, at most 1'),
                         (("--seeds", "1-2", "--seed", "3"), "--seeds is 1-2, and --seed is given, too; it must be l"),
                         (("--resume", tmp_path), f"{tmp_path} is no folder of a run: it has no options.txt"),
+                        (("--resume", ""), "--resume is empty; it must be the folder of a run"),
                         (("--env", "nowhere:make"), "--env is 'nowhere:make', and no module is called 'nowhere'"),
                         (("--env", "json:make"), "--env is 'json:make', which is no game "),
                         (("--env", "json:make"), "no plug-in's file, and json has no function 'make'; Gymnasium says"),

@@ -19,6 +19,7 @@ from ._tuples import DeviceInfo
 logger = logging.getLogger("gpureplay")
 _EXECUTORS = {"inline": _c_api.EXECUTOR_INLINE, "thread": _c_api.EXECUTOR_THREAD}
 _warned = False
+WITHOUT_CUDA = "this gpureplay was built without CUDA"
 
 
 def _log_line(_user: Any, line: bytes) -> None:
@@ -133,8 +134,8 @@ def _warn_once() -> None:
     global _warned
     if not _warned and "cuda: not built" in lib.gpur_build_info().decode():
         _warned = True
-        warnings.warn("this gpureplay was built without CUDA, and keeps replay on the CPU; gpureplay.show_config() "
-                      "tells what is missing", RuntimeWarning, stacklevel=caller_depth())
+        warnings.warn(f"{WITHOUT_CUDA}, and keeps replay on the CPU; gpureplay.show_config() tells what is missing",
+                      RuntimeWarning, stacklevel=caller_depth())
 
 
 def caller_depth() -> int:

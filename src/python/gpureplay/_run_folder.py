@@ -131,9 +131,11 @@ def read_options(folder: str | os.PathLike[str]) -> tuple[dict[str, str], dict[s
     return found, overrides
 
 
-def refuse_two_folders(given: Mapping[str, Any]) -> None:
-    """InvalidArgument: these arguments of a training are a new run's and a resumed one's."""
+def check_folders(given: Mapping[str, Any]) -> None:
+    """InvalidArgument: these arguments of a training are a new run's and a resumed one's, or name no folder."""
     out, resume = given.get("out"), given.get("resume")
+    if resume == "":
+        raise InvalidArgument("resume is empty; it must be the folder of a run")
     if out is not None and resume is not None:
         raise InvalidArgument(f"out is {os.fspath(out)!r} and resume is {os.fspath(resume)!r}; a run that is resumed "
                               "stays in its folder, so only one of the two may be given")

@@ -14,6 +14,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from ._device import WITHOUT_CUDA
 from ._door import program
 from ._library import InvalidArgument
 from ._options import flag_of
@@ -42,7 +43,7 @@ def _folder_of(given: dict[str, Any]) -> str:
     training = Training({**bound.arguments, **bound.arguments["options"]})
     with contextlib.closing(training):
         training.create()
-        return str(training._folder)
+        return given["out"] or str(training._folder)
 
 
 def _last_evaluation(folder: str) -> str:
@@ -83,15 +84,18 @@ class _Runs:
             process.send_signal(signal.SIGTERM)  # which ends one quietly that does not listen yet
 
     def _start(self, seed: int) -> None:
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
+        before, parent = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS), os.getpid()
+        once = [] if seed == next(iter(self._folders)) else ["-W", f"ignore:{WITHOUT_CUDA}"]  # said by the first
 
         def begin() -> None:
             os.setpgid(0, 0)
-            self._prctl(_END_WITH_PARENT, signal.SIGTERM)
+            self._prctl(_END_WITH_PARENT, signal.SIGTERM)  # a run whose parent is killed is interrupted, too
+            if os.getppid() != parent:
+                os._exit(_INTERRUPTED)
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
         try:
-            process = subprocess.Popen([sys.executable, *program().split()[1:], "--quiet", *self._words,
+            process = subprocess.Popen([sys.executable, *once, *program().split()[1:], "--quiet", *self._words,
                                         f"--out={self._folders[seed]}", f"--seed={seed}"], preexec_fn=begin)
             self._running[process.pid] = seed, process
         finally:
@@ -130,8 +134,7 @@ def train_seeds(given: dict[str, Any]) -> int:
     seeds, quiet, out = _read_seeds(text), given.pop("quiet", False), given.pop("out", "")
     if given.get("threads", "0") == "0":
         given["threads"] = "1"  # a run would take all cores
-    first = _folder_of({**given, "seed": seeds[0], "out": out and f"{out}-{seeds[0]}"})
-    folders = {seed: f"{out or first.removesuffix(f'-{seeds[0]}')}-{seed}" for seed in seeds}
+    folders = {seed: _folder_of({**given, "seed": seed, "out": out and f"{out}-{seed}"}) for seed in seeds}
     at_once = max(1, len(os.sched_getaffinity(0)) // int(float(given["threads"])))
     if not quiet:
         print(f"{len(seeds)} run{'s' * (len(seeds) > 1)}, at most {at_once} at a time, with --threads "

@@ -277,8 +277,8 @@ class DQNTraining(TrainArguments, total=False):
     threads: int | None
     math: Literal["fp32", "tf32", "bf16", "auto"] | None
     deterministic: bool | None
-    seed: int | None
-    steps: int | None
+    seed: int | float | None
+    steps: int | float | None
     num_envs: int | None
     env_threads: int | None
     concurrent: bool | None
@@ -286,46 +286,46 @@ class DQNTraining(TrainArguments, total=False):
     burst: bool | None
     act: Literal["latest", "target"] | None
     whole_episodes: bool | None
-    target_period: int | None
-    train_period: int | None
-    prepopulation: int | None
-    eval_period: int | None
-    eval_episodes: int | None
-    capacity: int | None
+    target_period: int | float | None
+    train_period: int | float | None
+    prepopulation: int | float | None
+    eval_period: int | float | None
+    eval_episodes: int | float | None
+    capacity: int | float | None
     frame_stack: int | None
-    batch: int | None
+    batch: int | float | None
     learning_rate: float | None
     optimizer: Literal["adam", "rmsprop_tf", "rmsprop_keras2", "rmsprop_torch", "rmsprop_deepmind", "adam_tf"] | None
-    exploration_steps: int | None
+    exploration_steps: int | float | None
     estimator: Literal["peng", "n-step", "watkins", "peng-median", "watkins-median", "peng-error-bound",
         "watkins-error-bound"] | None
     lambda_: float | None
     n_step: int | None
     error_bound: float | None
-    block_length: int | None
-    cache_size: int | None
+    block_length: int | float | None
+    cache_size: int | float | None
     storage: Literal["virtual", "physical"] | None
     draw: Literal["permutation", "replacement"] | None
     prioritization: float | None
-    prioritization_steps: int | None
+    prioritization_steps: int | float | None
     truncation_terminates: bool | None
-    checkpoint: int | None
+    checkpoint: int | float | None
 
 class ApexTraining(TrainArguments, total=False):
     threads: int | None
     math: Literal["fp32", "tf32", "bf16", "auto"] | None
-    seed: int | None
-    steps: int | None
-    target_period: int | None
-    prepopulation: int | None
-    eval_period: int | None
-    eval_episodes: int | None
-    capacity: int | None
+    seed: int | float | None
+    steps: int | float | None
+    target_period: int | float | None
+    prepopulation: int | float | None
+    eval_period: int | float | None
+    eval_episodes: int | float | None
+    capacity: int | float | None
     frame_stack: int | None
-    batch: int | None
+    batch: int | float | None
     learning_rate: float | None
     optimizer: Literal["adam", "rmsprop_tf", "rmsprop_keras2", "rmsprop_torch", "rmsprop_deepmind", "adam_tf"] | None
-    checkpoint: int | None
+    checkpoint: int | float | None
     actors: int | None
     processes: bool | None
     samples_per_insert: float | None
@@ -334,22 +334,22 @@ class ApexTraining(TrainArguments, total=False):
     replicate: int | None
     epsilons: str | Sequence[float] | None
     compression: int | None
-    pull_period: int | None
+    pull_period: int | float | None
     folder: str | os.PathLike[str] | None
 
 class DDPGTraining(TrainArguments, total=False):
     threads: int | None
     math: Literal["fp32", "tf32", "bf16", "auto"] | None
-    seed: int | None
-    steps: int | None
-    target_period: int | None
-    prepopulation: int | None
-    eval_period: int | None
-    eval_episodes: int | None
-    capacity: int | None
-    batch: int | None
+    seed: int | float | None
+    steps: int | float | None
+    target_period: int | float | None
+    prepopulation: int | float | None
+    eval_period: int | float | None
+    eval_episodes: int | float | None
+    capacity: int | float | None
+    batch: int | float | None
     learning_rate: float | None
-    checkpoint: int | None
+    checkpoint: int | float | None
     actors: int | None
     processes: bool | None
     samples_per_insert: float | None
@@ -360,18 +360,18 @@ class DDPGTraining(TrainArguments, total=False):
     eviction: Literal["oldest", "priority"] | None
     second_activation: Literal["none", "relu", "tanh"] | None
     compression: int | None
-    pull_period: int | None
+    pull_period: int | float | None
     folder: str | os.PathLike[str] | None
 
 class GA3CTraining(TrainArguments, total=False):
     threads: int | None
     math: Literal["fp32", "tf32", "bf16", "auto"] | None
     deterministic: bool | None
-    seed: int | None
-    steps: int | None
-    eval_episodes: int | None
+    seed: int | float | None
+    steps: int | float | None
+    eval_episodes: int | float | None
     learning_rate: float | None
-    checkpoint: int | None
+    checkpoint: int | float | None
     agents: int | None
     predictors: int | None
     trainers: int | None
@@ -387,25 +387,25 @@ class OfflineTraining(TrainArguments, total=False):
     threads: int | None
     math: Literal["fp32", "tf32", "bf16", "auto"] | None
     deterministic: bool | None
-    seed: int | None
-    steps: int | None
+    seed: int | float | None
+    steps: int | float | None
     num_actions: int | None
-    target_period: int | None
-    eval_period: int | None
-    eval_episodes: int | None
-    batch: int | None
+    target_period: int | float | None
+    eval_period: int | float | None
+    eval_episodes: int | float | None
+    batch: int | float | None
     learning_rate: float | None
     optimizer: Literal["adam", "rmsprop_tf", "rmsprop_keras2", "rmsprop_torch", "rmsprop_deepmind", "adam_tf"] | None
     n_step: int | None
-    checkpoint: int | None
+    checkpoint: int | float | None
     prioritized: bool | None
 
 class TrainOptions(TypedDict, total=False):
     threads: int | None
     math: Literal["fp32", "tf32", "bf16", "auto"] | None
     deterministic: bool | None
-    seed: int | None
-    steps: int | None
+    seed: int | float | None
+    steps: int | float | None
     data: str | os.PathLike[str] | ReplayBuffer | None
     num_actions: int | None
     num_envs: int | None
@@ -415,30 +415,30 @@ class TrainOptions(TypedDict, total=False):
     burst: bool | None
     act: Literal["latest", "target"] | None
     whole_episodes: bool | None
-    target_period: int | None
-    train_period: int | None
-    prepopulation: int | None
-    eval_period: int | None
-    eval_episodes: int | None
-    capacity: int | None
+    target_period: int | float | None
+    train_period: int | float | None
+    prepopulation: int | float | None
+    eval_period: int | float | None
+    eval_episodes: int | float | None
+    capacity: int | float | None
     frame_stack: int | None
-    batch: int | None
+    batch: int | float | None
     learning_rate: float | None
     optimizer: Literal["adam", "rmsprop_tf", "rmsprop_keras2", "rmsprop_torch", "rmsprop_deepmind", "adam_tf"] | None
-    exploration_steps: int | None
+    exploration_steps: int | float | None
     estimator: Literal["peng", "n-step", "watkins", "peng-median", "watkins-median", "peng-error-bound",
         "watkins-error-bound"] | None
     lambda_: float | None
     n_step: int | None
     error_bound: float | None
-    block_length: int | None
-    cache_size: int | None
+    block_length: int | float | None
+    cache_size: int | float | None
     storage: Literal["virtual", "physical"] | None
     draw: Literal["permutation", "replacement"] | None
     prioritization: float | None
-    prioritization_steps: int | None
+    prioritization_steps: int | float | None
     truncation_terminates: bool | None
-    checkpoint: int | None
+    checkpoint: int | float | None
     actors: int | None
     processes: bool | None
     samples_per_insert: float | None
@@ -450,7 +450,7 @@ class TrainOptions(TypedDict, total=False):
     eviction: Literal["oldest", "priority"] | None
     second_activation: Literal["none", "relu", "tanh"] | None
     compression: int | None
-    pull_period: int | None
+    pull_period: int | float | None
     folder: str | os.PathLike[str] | None
     agents: int | None
     predictors: int | None

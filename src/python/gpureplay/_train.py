@@ -42,7 +42,7 @@ from ._options import ACTOR_CRITIC, ALL, OFFLINE, PRESETS, keyword_of, option_of
 from ._progress import Progress
 from ._python_envs import Envs, PythonEnvs
 from ._run import Reporter, Run, cut_text, event_at, refuse_evaluations
-from ._run_folder import OVERRIDES, read_array, read_options, refuse_two_folders, rows_to_array
+from ._run_folder import OVERRIDES, read_array, read_options, check_folders, rows_to_array
 from ._schema import shape_of
 from ._spaces import refuse_axes
 
@@ -230,7 +230,7 @@ class Training:
 
     def __init__(self, given: Mapping[str, Any], begins_again: bool = False):
         with own_words(system_of(given["preset"])):
-            refuse_two_folders(given)
+            check_folders(given)
         self._given, self._begins_again, self._is_program = given, begins_again, is_program()
         self._closing = contextlib.ExitStack()
         self._is_done = self._has_said_so = False
@@ -319,7 +319,12 @@ class Training:
         count = given.get("num_envs")
         if count is None and "num_envs" in self._stored:
             count = int(self._stored["num_envs"])
-        return open_envs(env, num_envs=count, eval_env=given["eval_env"], options=self._env_options)
+        try:
+            return open_envs(env, num_envs=count, eval_env=given["eval_env"], options=self._env_options)
+        except InvalidArgument as error:
+            if given["env"] is None and str(error).startswith("plug-in "):
+                raise InvalidArgument(f"{error}; env=FILE names the file to which it was moved") from None
+            raise
 
     def _options(self) -> dict[str, Any]:
         """Those that are given, and those that follow from environments in Python."""

@@ -227,6 +227,7 @@ class GameEnv(gymnasium.Env[np.ndarray, Any]):
     def render(self) -> np.ndarray | None:
         """A picture of what the last step or reset has shown, (height, width, 3) uint8, with
         render_mode="rgb_array"."""
+        self._games._open_handle()
         pictures = self._picture.draw()
         return None if pictures is None else pictures[0]
 
@@ -343,6 +344,7 @@ class GameVectorEnv(gymnasium.vector.VectorEnv[np.ndarray, Any, np.ndarray]):
 
     def render(self) -> tuple[np.ndarray, ...] | None:
         """A picture of each environment, (height, width, 3) uint8, with render_mode="rgb_array"."""
+        self._games._open_handle()
         return self._picture.draw()
 
     def close_extras(self, **_: Any) -> None:

@@ -67,6 +67,8 @@ def _make(config: dict[str, Any], env: str | None, env_options: str | None, vide
             given = {} if render_mode is None else {"render_mode": render_mode}
             made = maker_of_name(name, {**options_dict(options), **given})(number)
     except (TypeError, ValueError) as error:
+        if env is None and str(error).startswith("plug-in "):
+            raise ValueError(f"{error}; --env FILE names the file to which it was moved") from None
         if video is None or "render_mode" not in str(error):
             raise
         raise type(error)(f"--video is {video}, for which {name} is made with render_mode=\"rgb_array\": {error}"

@@ -44,7 +44,7 @@ from ._library import (Closed, FileError, GpureplayError, Interrupted, InvalidAr
 from ._options import APEX, refuse_unknown, system_of
 from ._policy import Policy
 from ._python_envs import PythonEnvs
-from ._run_folder import FILE, refuse_two_folders
+from ._run_folder import FILE, check_folders
 from ._schema import fields_of
 from ._train import Training, TrainResult, train
 from ._tuples import ApexStats
@@ -475,7 +475,7 @@ class ApeX:
         for name in ("processes", "folder"):
             if options.get(name) is not None:
                 raise InvalidArgument(f"{name} is {options[name]!r}; on Ray it must be left out")
-        refuse_two_folders(options)
+        check_folders(options)
         if options.get("device") not in (None, "auto", "cpu", "cuda", "cuda:0"):
             raise InvalidArgument(f"device is {options['device']!r}; it must be auto, cpu or cuda: Ray gives the "
                                   "learner a GPU, which is its cuda:0")
