@@ -31,8 +31,7 @@ static const double print_seconds = 30.0; /* between progress lines where there 
 
 /* What the words of the command line say. */
 typedef struct arguments {
-    const char *options[MAX_WORDS]; /* "name=value" */
-    int32_t count;
+    word_list words;
     const char *first; /* a command or a preset; NULL: none */
     const char *out, *resume, *work, *seeds;
     int refill, quiet, list, help, serve;
@@ -68,19 +67,6 @@ const char *text_of(const char *format, ...)
     return text;
 }
 
-word split_word(char **words)
-{
-    word w;
-    const char *const text = words[0] + 2 * (strncmp(words[0], "--", 2) == 0), *const equals = strchr(text, '=');
-    const size_t length = equals ? (size_t)(equals - text) : strlen(text);
-    snprintf(w.name, sizeof w.name, "%.*s", (int)length, text);
-    for (char *c = w.name; *c; c++)
-        *c = *c == '-' ? '_' : *c;
-    w.value = equals ? equals + 1 : words[1];
-    w.has_equals = equals != NULL;
-    return w;
-}
-
 static int is_preset(const char *name)
 {
     int32_t i = 0;
@@ -89,77 +75,87 @@ static int is_preset(const char *name)
     return gpur_preset_name(i, NULL) != NULL;
 }
 
-/* Takes "--name value", "--name=value" or, of an actor's process, "name=value", and moves on to the next word. */
-static int take(arguments *a, char ***words)
+static void add_option(word_list *w, const char *name, const char *value)
 {
-    const struct {
-        const char *name, *wanted; /* wanted: the placeholder of its value in the help */
-        const char **text;
-        int *flag; /* of one without a value */
-    } own[] = {{"out", "FOLDER", &a->out, NULL},   {"resume", "FOLDER", &a->resume, NULL},
-               {"work", "I", &a->work, NULL},      {"seeds", "A-B", &a->seeds, NULL},
-               {"refill", NULL, NULL, &a->refill}, {"quiet", NULL, NULL, &a->quiet},
-               {"list", NULL, NULL, &a->list},     {"help", NULL, NULL, &a->help},
-               {"serve", NULL, NULL, &a->serve},   {"told", NULL, NULL, &a->told}};
-    const word given = split_word(*words);
-    size_t i = 0, count = sizeof own / sizeof *own;
-    while (i < count && strcmp(own[i].name, given.name) != 0)
-        i++;
-    const int is_flag = i < count && own[i].flag;
-    const char *const wanted = i < count ? own[i].wanted : gpur_training_option_value(given.name);
-    if (!wanted && !is_flag)
-        return is_preset(**words) ? fail("%s is a preset; it must be the first word, or follow --preset", **words)
-                                  : fail("%s is not an option; gpureplay-train %s --help lists them", **words,
-                                         a->first ? a->first : "PRESET");
-    if (is_flag && given.has_equals)
-        return fail("--%s has a value; it must have none", given.name);
-    if (wanted && !given.value)
-        return fail("%s has no value; it must have one: %s", **words, wanted);
-    if (i == count && a->count == MAX_WORDS - 1)
+    w->options[w->count++] = text_of("%s=%s", name, value);
+}
+
+/* Also "name=value" of an actor's process. */
+int take_word(word_list *w, const known_word *known, int trains, char ***next)
+{
+    char name[64];
+    char *const word = **next;
+    const char *const text = word + 2 * (strncmp(word, "--", 2) == 0), *const equals = strchr(text, '=');
+    snprintf(name, sizeof name, "%.*s", (int)(equals ? equals - text : (ptrdiff_t)strlen(text)), text);
+    for (char *c = name; *c; c++)
+        *c = *c == '-' ? '_' : *c;
+    while (known->name && strcmp(known->name, name) != 0)
+        known++;
+    const char *const wanted = known->name || !trains ? known->wanted : gpur_training_option_value(name);
+    const char *const value = equals ? equals + 1 : (*next)[1];
+    if (!wanted && !known->flag)
+        return is_preset(word) ? fail("%s is a preset; it must be the first word, or follow --preset", word)
+                               : fail("%s is not an option; gpureplay-train %s --help lists them", word, w->topic);
+    if (!wanted && equals)
+        return fail("%s has a value; it must have none", word);
+    if (wanted && !value)
+        return fail("%s has no value; it must have one: %s", word, wanted);
+    if (w->count == MAX_WORDS - 1)
         return fail("there are too many options");
-    if (is_flag)
-        *own[i].flag = 1;
-    else if (i < count)
-        *own[i].text = given.value;
+    if (!wanted)
+        *known->flag = 1;
+    else if (known->value)
+        *known->value = value;
     else
-        a->options[a->count++] = text_of("%s=%s", given.name, given.value);
-    *words += wanted && !given.has_equals ? 2 : 1;
+        add_option(w, name, value);
+    *next += wanted && !equals ? 2 : 1;
     return 0;
 }
 
-static int read_words(arguments *a, char **words)
+static int read_words(arguments *a, char **next)
 {
-    if (*words && **words != '-')
-        a->first = *words++;
+    const known_word known[] = {{"out", "FOLDER", &a->out, NULL},
+                                {"resume", "FOLDER", &a->resume, NULL},
+                                {"work", "I", &a->work, NULL},
+                                {"seeds", "A-B", &a->seeds, NULL},
+                                {"refill", NULL, NULL, &a->refill},
+                                {"quiet", NULL, NULL, &a->quiet},
+                                {"list", NULL, NULL, &a->list},
+                                {"help", NULL, NULL, &a->help},
+                                {"serve", NULL, NULL, &a->serve},
+                                {"told", NULL, NULL, &a->told},
+                                {NULL, NULL, NULL, NULL}};
+    if (*next && **next != '-')
+        a->first = *next++;
+    a->words.topic = a->first ? a->first : "PRESET";
     a->list = a->first && strcmp(a->first, "list") == 0;
-    if (a->list && *words && **words != '-')
-        a->options[a->count++] = text_of("env=%s", *words++);
+    if (a->list && *next && **next != '-')
+        add_option(&a->words, "env", *next++);
     if (a->first && !a->list && strcmp(a->first, "compare") != 0 && !is_preset(a->first))
         return fail("%s is no preset and no command; --help lists them", a->first);
-    while (*words)
-        if (take(a, &words))
+    while (*next)
+        if (take_word(&a->words, known, 1, &next))
             return FAILED;
     if (a->first && !a->list)
-        a->options[a->count++] = text_of("preset=%s", a->first);
+        add_option(&a->words, "preset", a->first);
     return 0;
 }
 
 static const char *option_of(const arguments *a, const char *name)
 {
     const size_t length = strlen(name);
-    for (int32_t i = 0; i < a->count; i++)
-        if (strncmp(a->options[i], name, length) == 0 && a->options[i][length] == '=')
-            return a->options[i] + length + 1;
+    for (const char *const *option = a->words.options; *option; option++)
+        if (strncmp(*option, name, length) == 0 && (*option)[length] == '=')
+            return *option + length + 1;
     return NULL;
 }
 
 /* Help, and the list of environments. */
 
-static int print_help(const arguments *a)
+int print_help(const char *topic, const char *env, const char *env_options)
 {
     char text[16384];
-    if (gpur_training_help(a->first ? a->first : option_of(a, "preset"), option_of(a, "env"),
-                           option_of(a, "env_options"), text, sizeof text) != GPUR_OK)
+    if (gpur_training_help(topic, env, env_options, text, sizeof text) != GPUR_OK)
         return fail_by_library();
     fputs(text, stdout);
     return 0;
@@ -372,7 +368,7 @@ static int run(arguments *a)
     if (a->work && (!*a->work || *end))
         return fail("--work is \"%s\"; it must be a remote actor's number, from 0 on", a->work);
     gpur_status status = gpur_training_config_init(&config, sizeof config);
-    config.options = a->options;
+    config.options = a->words.options;
     config.out = a->out || a->resume || a->serve || a->work ? a->out : "";
     config.resume = a->resume;
     config.refill = a->refill;
@@ -405,9 +401,9 @@ static int run_seeds(arguments *a)
                     a->resume ? "--resume"
                     : a->work ? "--work"
                               : "--seed");
-    if (a->count > MAX_WORDS - 3)
+    if (a->words.count > MAX_WORDS - 3)
         return fail("there are too many options");
-    return train_seeds(a->seeds, a->options, a->count, a->out, a->quiet);
+    return train_seeds(a->seeds, a->words.options, a->words.count, a->out, a->quiet);
 }
 
 /* The exit status of a command whose result is what it shows. A reader that has ended, as head does, wants no more. */
@@ -436,7 +432,8 @@ int main(int argc, char **argv)
     if (read_words(&a, argv + 1))
         return FAILED;
     if (a.help || argc == 1)
-        return print_help(&a);
+        return print_help(a.first ? a.first : option_of(&a, "preset"), option_of(&a, "env"),
+                          option_of(&a, "env_options"));
     if (a.list)
         return end_of_output(print_environments(&a));
     return a.seeds ? run_seeds(&a) : run(&a);

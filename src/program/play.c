@@ -16,110 +16,75 @@ enum { LARGEST_PICTURE = 40, MOST_NUMBERS = 16 }; /* sides of what is drawn; num
 static const struct timespec frame_time = {.tv_nsec = 66 * 1000 * 1000}; /* on a terminal */
 
 typedef struct play_words {
-    const char *command, *options[MAX_WORDS];
-    int32_t count;
+    word_list words;
+    const char *episodes, *envs, *weights, *epsilon; /* their values */
     gpur_play_config config;
-    int shows_text, help;
+    int greedy, shows_text, help;
     int64_t game; /* that has ended last */
 } play_words;
 
 /* The words. */
 
-static int refuse(const char *name, const char *value, const char *wanted)
+/* A whole number, also as 1e6. NULL: not given. */
+static int read_count(const char *name, const char *value, double high, int64_t *number)
 {
-    return fail("--%s is \"%s\"; it must be %s", name, value, wanted);
+    char *end = "";
+    const double found = value ? strtod(value, &end) : (double)*number;
+    if (value && (!*value || *end || found < 1.0 || found > high || found != floor(found)))
+        return fail("--%s is \"%s\"; it must be a whole number of 1 to %.0f", name, value, high);
+    *number = (int64_t)found;
+    return 0;
 }
 
-/* A whole number, also as 1e6. */
-static int read_count(const word *w, double high, double *number)
+static int read_values(play_words *p)
 {
-    char *end;
-    *number = strtod(w->value, &end);
-    if (*w->value && !*end && *number >= 1.0 && *number <= high && *number == floor(*number))
-        return 0;
-    char wanted[64];
-    snprintf(wanted, sizeof wanted, "a whole number of 1 to %.0f", high);
-    return refuse(w->name, w->value, wanted);
-}
-
-static int read_epsilon(const word *w, float *epsilon)
-{
-    char *end;
-    *epsilon = strtof(w->value, &end);
-    return *w->value && !*end && *epsilon >= 0.0f && *epsilon <= 1.0f ? 0 : refuse(w->name, w->value, "0 to 1");
-}
-
-static int read_value(play_words *p, const word *w)
-{
-    double number = 0.0;
-    if (strcmp(w->name, "epsilon") == 0)
-        return read_epsilon(w, &p->config.epsilon);
-    if (strcmp(w->name, "weights") == 0) {
-        p->config.best = strcmp(w->value, "best") == 0;
-        return p->config.best || strcmp(w->value, "last") == 0 ? 0 : refuse(w->name, w->value, "best or last");
-    }
-    if (read_count(w, strcmp(w->name, "envs") == 0 ? 1024.0 : 1e15, &number))
+    gpur_play_config *const c = &p->config;
+    char *end = "";
+    int64_t envs = c->envs;
+    if (read_count("episodes", p->episodes, 1e15, &c->episodes) || read_count("envs", p->envs, 1024.0, &envs))
         return FAILED;
-    if (strcmp(w->name, "envs") == 0)
-        p->config.envs = (int32_t)number;
-    else
-        p->config.episodes = (int64_t)number;
-    return 0;
-}
-
-/* Takes a word, and its value if it has one: `taken` of them. */
-static int take(play_words *p, char **words, int *taken)
-{
-    static const struct {
-        const char *name, *wanted; /* NULL: it has no value */
-        const char *command;       /* NULL: both */
-        int is_of_library;
-    } known[] = {
-        {"episodes", "N", NULL, 0},  {"envs", "N", "evaluate", 0}, {"weights", "best or last", NULL, 0},
-        {"epsilon", "X", NULL, 0},   {"greedy", NULL, NULL, 0},    {"text", NULL, "play", 0},
-        {"help", NULL, NULL, 0},     {"env", "NAME", NULL, 1},     {"env_options", "LIST", NULL, 1},
-        {"device", "NAME", NULL, 1}, {"threads", "N", NULL, 1},    {"seed", "N", NULL, 1},
-    };
-    const word w = split_word(words);
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
-        if (strncmp(words[0], "--", 2) != 0 || strcmp(known[i].name, w.name) != 0 ||
-            (known[i].command && strcmp(known[i].command, p->command) != 0))
-            continue;
-        *taken = known[i].wanted && !w.has_equals ? 2 : 1;
-        if (!known[i].wanted && w.has_equals)
-            return fail("%s has a value; it must have none", words[0]);
-        if (known[i].wanted && !w.value)
-            return fail("%s has no value; it must have one: %s", words[0], known[i].wanted);
-        if (known[i].is_of_library && p->count < MAX_WORDS - 1)
-            p->options[p->count++] = text_of("%s=%s", w.name, w.value);
-        else if (known[i].wanted)
-            return read_value(p, &w);
-        p->config.greedy |= strcmp(w.name, "greedy") == 0;
-        p->shows_text |= strcmp(w.name, "text") == 0;
-        p->help |= strcmp(w.name, "help") == 0;
+    c->envs = (int32_t)envs;
+    c->greedy = p->greedy;
+    c->best = p->weights && strcmp(p->weights, "best") == 0;
+    if (p->weights && !c->best && strcmp(p->weights, "last") != 0)
+        return fail("--weights is \"%s\"; it must be best or last", p->weights);
+    if (!p->epsilon)
         return 0;
-    }
-    return fail("%s is not an option of %s, whose --help lists them", words[0], p->command);
+    c->epsilon = strtof(p->epsilon, &end);
+    if (!*p->epsilon || *end || !(c->epsilon >= 0.0f && c->epsilon <= 1.0f))
+        return fail("--epsilon is \"%s\"; it must be 0 to 1", p->epsilon);
+    return p->greedy ? fail("--epsilon is %s beside --greedy, which is the best action always; leave one of them out",
+                            p->epsilon)
+                     : 0;
 }
 
-static int read_words(play_words *p, char **words)
+static int read_words(play_words *p, int is_play, char **next)
 {
-    while (*words) {
-        int taken = 1;
-        if (words[0][0] != '-' && !p->config.path)
-            p->config.path = words[0];
-        else if (words[0][0] != '-')
-            return fail("%s is one run too many; %s takes one", words[0], p->command);
-        else if (take(p, words, &taken))
-            return FAILED;
-        words += taken;
-    }
-    if (p->config.greedy && p->config.epsilon >= 0.0f)
-        return fail("--epsilon is %g beside --greedy, which is the best action always; leave one of them out",
-                    (double)p->config.epsilon);
+    const known_word known[] = {
+        {"episodes", "N", &p->episodes, NULL},
+        {"weights", "best or last", &p->weights, NULL},
+        {"epsilon", "X", &p->epsilon, NULL},
+        {"greedy", NULL, NULL, &p->greedy},
+        {"help", NULL, NULL, &p->help},
+        {"env", "NAME", NULL, NULL},
+        {"env_options", "LIST", NULL, NULL},
+        {"device", "NAME", NULL, NULL},
+        {"threads", "N", NULL, NULL},
+        {"seed", "N", NULL, NULL},
+        {is_play ? "text" : "envs", is_play ? NULL : "N", is_play ? NULL : &p->envs, is_play ? &p->shows_text : NULL},
+        {NULL, NULL, NULL, NULL}};
+    while (*next)
+        if (**next == '-') {
+            if (take_word(&p->words, known, 0, &next))
+                return FAILED;
+        } else if (p->config.path) {
+            return fail("%s is one run too many; %s takes one", *next, p->words.topic);
+        } else {
+            p->config.path = *next++;
+        }
     if (!p->config.path && !p->help)
-        return fail("%s has no run; it must have one: the folder of a run, or a learner's file", p->command);
-    return 0;
+        return fail("%s has no run; it must have one: the folder of a run, or a learner's file", p->words.topic);
+    return read_values(p);
 }
 
 /* What is shown. */
@@ -220,15 +185,6 @@ static void show_result(const gpur_play_result *r)
     printf(", %.6g steps a game\n", (double)r->length / (double)r->episodes);
 }
 
-static int show_help(const char *command)
-{
-    char text[4096];
-    if (gpur_training_help(command, NULL, NULL, text, sizeof text) != GPUR_OK)
-        return fail_by_library();
-    fputs(text, stdout);
-    return 0;
-}
-
 static int32_t is_asked_to_end(void *user)
 {
     return was_interrupted(user);
@@ -239,16 +195,16 @@ int play(const char *command, char **words)
     static play_words p;
     gpur_play_result result = {.size = sizeof result};
     const int is_play = strcmp(command, "play") == 0;
-    p.command = command;
+    p.words.topic = command;
     if (gpur_play_config_init(&p.config, sizeof p.config) != GPUR_OK)
         return fail_by_library();
     if (is_play)
         p.config.episodes = 5, p.config.envs = 1;
-    if (read_words(&p, words))
+    if (read_words(&p, is_play, words))
         return FAILED;
     if (p.help)
-        return show_help(command);
-    p.config.options = p.options;
+        return print_help(command, NULL, NULL);
+    p.config.options = p.words.options;
     p.config.on_obs = p.shows_text ? show_obs : NULL;
     p.config.on_game = is_play ? show_game : NULL;
     p.config.stop = is_asked_to_end;

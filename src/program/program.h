@@ -13,15 +13,26 @@ int fail_by_library(void);
 /* A text that is never freed. */
 const char *text_of(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* An option of the command line: "--name=value", or "--name" whose value is the next word (NULL: there is none). In
- * `name` words are joined by "_". */
-typedef struct word {
-    char name[64];
-    const char *value;
-    int has_equals;
-} word;
+/* What a command's words say. */
+typedef struct word_list {
+    const char *topic;              /* whose --help lists them */
+    const char *options[MAX_WORDS]; /* of the library, "name=value", ended by NULL */
+    int32_t count;
+} word_list;
 
-word split_word(char **words);
+/* A word that a command takes: "--name VALUE", "--name=VALUE", or a flag. In `name` words are joined by "_". */
+typedef struct known_word {
+    const char *name, *wanted; /* wanted: the placeholder of its value in the help; NULL: a flag */
+    const char **value;        /* NULL: the word is an option of the library */
+    int *flag;
+} known_word;
+
+/* Takes the next word, with its value, and moves on. Those that are not `known`, which ends with an empty row, are
+ * options of trainings if `trains`, else refused. */
+int take_word(word_list *w, const known_word *known, int trains, char ***next);
+
+/* Prints the help that gpur_training_help gives. */
+int print_help(const char *topic, const char *env, const char *env_options);
 
 /* Whether SIGINT or another signal has asked to end. */
 int was_interrupted(void *user);
