@@ -195,6 +195,7 @@ typedef struct gpur_envs gpur_envs;
 GPUR_API gpur_status gpur_envs_create(const gpur_env_type *type, const char *options, const uint64_t *seeds,
                                       int32_t num_envs, int32_t autoreset, gpur_envs **envs);
 
+/* Closes the environments, and frees them. NULL does nothing. */
 GPUR_API void gpur_envs_destroy(gpur_envs *envs);
 
 /*

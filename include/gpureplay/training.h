@@ -94,6 +94,7 @@ GPUR_API gpur_status gpur_training_config_init(gpur_training_config *config, uin
  * unknown, given twice, out of its range, of another system, or that does not go with others. GPUR_FILE_ERROR: the
  * folder to resume cannot be read. */
 GPUR_API gpur_status gpur_training_create(const gpur_training_config *config, gpur_training **training);
+/* Destroys the training and what it has opened; what it has taken stays the caller's. NULL does nothing. */
 GPUR_API void gpur_training_destroy(gpur_training *training);
 
 /* Opens the device that the options name, and on it replay, learner and run. Where the device is "auto" and the GPU has
@@ -118,6 +119,7 @@ typedef struct gpur_training_settings {
     gpur_actor_critic_config *actor_critic;
 } gpur_training_settings;
 
+/* Reads the settings; `size` is set by the caller. */
 GPUR_API gpur_status gpur_training_get_settings(gpur_training *training, gpur_training_settings *settings);
 
 /* Takes a device, which stays the caller's, in place of the one that gpur_training_open would open, and says what will

@@ -19,6 +19,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "src/python/gpureplay"
+sys.dont_write_bytecode = True  # beside the sources
+sys.path.insert(0, str(ROOT / "docs/reference"))
+headers = importlib.import_module("headers")
 COMMAND = "python3 tests/package/test_ctypes.py --write"
 PLAIN = {
     "void": "None", "char": "c_char", "float": "c_float", "double": "c_double", "uint8_t": "c_uint8",
@@ -29,20 +32,12 @@ CAPITALS = {"dqn": "DQN", "dpg": "DPG", "ga3c": "GA3C"}  # of names of classes
 # The headers.
 
 
-def header_text():
-    """All public headers, without comments."""
-    text = "\n".join(path.read_text(encoding="utf-8") for path in sorted((ROOT / "include/gpureplay").glob("*.h")))
-    return re.sub(r"/\*.*?\*/", "", text, flags=re.S)
-
-
-def header_constants(text):
+def header_constants(declared):
     """{"OK": 0, ...} of every enumerator."""
     found = {}
-    for body in re.findall(r"\benum \{(.*?)\}", text, flags=re.S):
-        for name, value in re.findall(r"GPUR_(\w+) = (-?\d+)", body):
-            assert name not in found, name
-            found[name] = int(value)
-        assert len(re.findall(r"\bGPUR_\w+", body)) == body.count("="), f"an enumerator without a number in {body}"
+    for name, value in (member[:2] for one in declared if one.kind == "enum" for member in one.members):
+        assert name not in found, name
+        found[name.removeprefix("GPUR_")] = value
     return found
 
 
@@ -86,12 +81,10 @@ def members_of(declaration):
     return found
 
 
-def header_structs(text):
+def header_structs(declared):
     """{"gpur_field": [("name", type), ...], ...} of every struct with members, in order, after those that it has."""
-    bodies = re.findall(r"typedef struct \w+ \{(.*?)\} (\w+);", text, flags=re.S)
-    assert len(bodies) == len(re.findall(r"\bstruct \w+ \{", text)), "a struct that this does not read"
-    found = {name: [member for declaration in body.split(";")[:-1]
-                    for member in members_of(" ".join(declaration.split()))] for body, name in bodies}
+    found = {one.name: [member for declaration, _ in one.members for member in members_of(declaration)]
+             for one in declared if one.kind == "struct"}
     classes, ordered = {class_name(name): name for name in found}, {}
 
     def add(name):
@@ -105,13 +98,10 @@ def header_structs(text):
     return ordered
 
 
-def header_functions(text):
+def header_functions(declared):
     """{"gpur_version": (result, arguments)}."""
-    found = {}
-    for result, name, arguments in re.findall(r"GPUR_API ([\w ]+?[ *]+)(gpur_\w+)\(((?:[^()]|\([^()]*\))*)\);", text):
-        found[name] = ctypes_type(result), argument_types(arguments)
-    assert len(found) == len(re.findall(r"^GPUR_API ", text, flags=re.M)), "a function that this does not read"
-    return found
+    return {one.name: (ctypes_type(one.result), argument_types(one.arguments))
+            for one in declared if one.kind == "function"}
 
 
 # The files.
@@ -145,11 +135,11 @@ def struct_lines(name, members):
 
 
 def c_api_text():
-    text = header_text()
-    structs, functions = header_structs(text), header_functions(text)
-    lines = [C_API, *(f"{name} = {value}" for name, value in header_constants(text).items())]
-    lines += ["", *(f"{name.upper()} = {function_type(result, arguments)}" for result, name, arguments in
-                    re.findall(r"typedef ([\w ]+[ *]*)\(\*gpur_(\w+_fn)\)\(([^()]*)\);", text))]
+    declared = headers.declarations()
+    structs, functions = header_structs(declared), header_functions(declared)
+    lines = [C_API, *(f"{name} = {value}" for name, value in header_constants(declared).items())]
+    lines += ["", *(f"{one.name.removeprefix('gpur_').upper()} = {function_type(one.result, one.arguments)}"
+                    for one in declared if one.kind == "callback")]
     for name, members in structs.items():
         lines += struct_lines(name, members)
     lines += ["", "", "STRUCTS: list[type[Struct]] = [", filled(f"    {', '.join(map(class_name, structs))},"), "]"]
@@ -161,7 +151,6 @@ def c_api_text():
 
 def bare(name):
     """A module of the package alone, without the package around it: it needs the standard library only."""
-    sys.dont_write_bytecode = True  # beside the sources
     if "gpureplay_bare" not in sys.modules:
         sys.modules["gpureplay_bare"] = package = types.ModuleType("gpureplay_bare")
         package.__path__ = [str(PACKAGE)]
@@ -337,7 +326,7 @@ def words_of(struct, member):
 
 def members_text():
     """The tables of structs, after those of the structs in them."""
-    structs = header_structs(header_text())
+    structs = header_structs(headers.declarations())
     names = {class_name(name): name for name in structs}
     made = {}
 
