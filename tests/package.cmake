@@ -10,6 +10,7 @@ add_python_test(test_prefetch package/test_prefetch.py ${CMAKE_C_COMPILER})
 add_python_test(test_symbols package/test_symbols.py $<TARGET_FILE:gpureplay>)
 add_python_test(test_docs package/test_docs.py $<TARGET_FILE_DIR:gpureplay>)
 add_python_test(test_layers package/test_layers.py)
+add_python_test(test_reference package/test_reference.py $<TARGET_FILE:gpureplay>)
 if(GPUREPLAY_BENCH)
     set(benchmark_files "")
     foreach(name ablation append cache checkpoint compare conv device feed ga3c pixels priority sample train training)
@@ -116,7 +117,7 @@ register(test_switches package ${CMAKE_COMMAND} -DSOURCE=${PROJECT_SOURCE_DIR} -
 find_program(SHELLCHECK shellcheck)
 if(SHELLCHECK)
     file(GLOB_RECURSE scripts CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/*.sh ${PROJECT_SOURCE_DIR}/bench/*.sh
-        ${PROJECT_SOURCE_DIR}/examples/*.sh ${PROJECT_SOURCE_DIR}/src/*.sh)
+        ${PROJECT_SOURCE_DIR}/docs/*.sh ${PROJECT_SOURCE_DIR}/examples/*.sh ${PROJECT_SOURCE_DIR}/src/*.sh)
     register(shellcheck package ${SHELLCHECK} -x --severity=warning ${scripts} ${PROJECT_SOURCE_DIR}/.ci/run)
 else()
     register_skipped(shellcheck "no shellcheck was found (Debian: apt install shellcheck)")
@@ -125,7 +126,8 @@ endif()
 # What no compiler changes, or costs minutes: tests/run.sh has it in its first configuration only.
 foreach(name IN ITEMS shellcheck test_atari test_atari_plugin test_bench test_cartpole_gymnasium test_docs test_layers
         test_headers_alone test_install_fetch_content test_install_debian test_minatar test_pendulum_gymnasium
-        test_plugin test_python test_python_without_fast test_ray test_wheel test_scripts test_sources test_switches
+        test_plugin test_python test_python_without_fast test_ray test_reference test_wheel test_scripts test_sources
+        test_switches
         test_play.cpu test_play_in_python.cpu test_train.cpu test_train_apex.cpu test_train_apex_in_python.cpu
         test_train_ga3c.cpu test_stops_in_python.cpu test_train_ga3c_in_python.cpu test_train_in_python.cpu)
     if(TEST ${name})

@@ -48,9 +48,9 @@ race_flags="-DCMAKE_C_COMPILER=gcc -DGPUREPLAY_RACE_CHECK=ON -DGPUREPLAY_BLAS=OF
 
 fuzz_seconds=20
 chosen=() devices="cpu;cuda:0" install=yes with_more=
-# Those that build ALE, a wheel or the library once more, need Ray, stop programs, or repeat a test with the other one;
-# the last is for asan, which sees leaks.
-slow='atari|ray|stops|wheel|install_fetch_content|train.*_in_python|out_of_memory[.]'
+# Those that build ALE, the reference, a wheel or the library once more, need Ray, stop programs, or repeat a test with
+# the other one; the last is for asan, which sees leaks.
+slow='atari|ray|reference|stops|wheel|install_fetch_content|train.*_in_python|out_of_memory[.]'
 while [ $# -gt 0 ]; do
     case $1 in
     --all) chosen=("${configurations[@]}") slow='out_of_memory[.]' with_more=yes ;;

@@ -14,7 +14,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPTS = ("tests/run.sh", "bench/run.sh", "bench/run_gpu.sh", "examples/quickstart.sh",
-           "src/cmake/wheel.sh", "src/plugins/atari/build.sh")
+           "docs/reference/build.sh", "src/cmake/wheel.sh", "src/plugins/atari/build.sh")
 
 
 def run(*command, status, **environment):

@@ -1,0 +1,370 @@
+# SPDX-License-Identifier: MIT
+"""Writes the pages of the reference for Sphinx: of every header, function, class and module, the guides, and the
+sources that they link. A public function that nothing calls is an error.
+
+usage: pages.py FOLDER       for pages; needs the package gpureplay, whose names it reads
+"""
+
+import importlib
+import inspect
+import os
+import re
+import shutil
+import sys
+from pathlib import Path
+
+from sphinx.ext.autodoc.mock import mock
+
+import calls
+import headers
+import plain
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGE = ROOT / "src/python/gpureplay"
+MODULES = ("gpureplay", *(f"gpureplay.{path.stem}" for path in sorted(PACKAGE.glob("[a-z]*.py"))))
+# What modules import, for which Sphinx has mocks.
+NOT_NEEDED = ["h5py", "matplotlib", "minari", "pyarrow", "ray", "stable_baselines3", "tensorboard", "torch"]
+LANGUAGES = {".c": "c", ".h": "c", ".py": "python", ".sh": "bash", ".yaml": "yaml", ".cmake": "cmake", ".cc": "cpp"}
+
+
+INDEX = """\
+libgpureplay
+============
+
+.. toctree::
+   :maxdepth: 1
+
+   README
+   c/index
+   python/index
+   examples
+
+.. toctree::
+   :maxdepth: 1
+   :caption: Guides
+   :glob:
+
+   docs/*
+
+.. toctree::
+   :maxdepth: 1
+   :caption: Results
+   :glob:
+
+   bench/results/*
+
+""".splitlines()
+
+
+# Names that become links.
+
+
+def roles():
+    """{"gpur_writer_step": ":c:func:`gpur_writer_step`"} of all that the headers declare, and the headers."""
+    found = {}
+    for header in headers.all_headers():
+        found[header] = found[header.removeprefix("gpureplay/")] = f":doc:`{header} <{page_of_header(header)}>`"
+        for one in headers.read(header)[1]:
+            kind = {"function": "func", "plug-in": "func", "struct": "struct", "define": "macro"}.get(one.kind, "type")
+            if one.name:
+                found[one.name] = f":c:{kind}:`{one.name}`"
+            for declaration, *_ in one.members:
+                if one.kind == "enum":
+                    found[declaration] = f":c:enumerator:`{declaration}`"
+                for name in member_names(declaration) if one.kind == "struct" else ():
+                    found[f"{one.name}.{name}"] = f":c:member:`{one.name}.{name}`"
+    for guide in calls.GUIDES:
+        found[guide] = f":doc:`{guide} </{guide.removesuffix('.md')}>`"
+    return found
+
+
+def member_names(declaration):
+    """ ["low", "high"] of "float low, high"."""
+    function = re.search(r"\(\*(\w+)\)\(", declaration)
+    return [function[1]] if function else [re.search(r"(\w+)(?:\[\w+\])*$", part)[1]
+                                           for part in declaration.split(",")]
+
+
+def page_of_header(header):
+    return f"/c/{Path(header).stem}"
+
+
+def first_sentence(comment):
+    return re.split(r"(?<=[^.]\.)\s", " ".join(comment.split("\n\n")[0].split()), maxsplit=1)[0]
+
+
+# What the package has.
+
+
+def is_ours(value):
+    return (getattr(value, "__module__", None) or "").startswith("gpureplay")
+
+
+def public_names(module):
+    """What `from module import *` gives, or what is defined in it and has a public name."""
+    listed = getattr(module, "__all__", None)
+    return sorted(listed or (name for name, value in vars(module).items() if not name.startswith("_")
+                             and callable(value) and getattr(value, "__module__", "") == module.__name__))
+
+
+def members_of(owner, of_kind):
+    """What a class or its bases in the package define, in alphabetical order."""
+    bases = [base for base in owner.__mro__ if is_ours(base)]
+    return [name for name in dir(owner) if not name.startswith("_") and of_kind(inspect.getattr_static(owner, name))
+            and any(name in vars(base) for base in bases)]
+
+
+def is_method(value):
+    return inspect.isroutine(value) or isinstance(value, (classmethod, staticmethod))
+
+
+def is_property(value):
+    return isinstance(value, property)
+
+
+def overrides(owner, name):
+    """Whether a method takes the place of another library's, which calls it."""
+    return owner is not None and any(name in vars(base) for base in owner.__mro__ if not is_ours(base))
+
+
+def module_of(dotted):
+    return max((module for module in MODULES if f"{dotted}.".startswith(f"{module}.")), key=len)
+
+
+class Package:
+    """The modules, and the names in them that docstrings may link."""
+
+    def __init__(self):
+        self.modules, self.things = {}, {}
+        for name in MODULES:
+            with mock(NOT_NEEDED):
+                self.modules[name] = module = importlib.import_module(name)
+            self.things |= {(name, one): getattr(module, one) for one in public_names(module)}
+        for (name, one), value in self.things.items():  # `train` has become the module of that name
+            setattr(self.modules[name], one, value)
+        self.classes = frozenset(one for (_, one), value in self.things.items() if inspect.isclass(value))
+        self.names = {}
+        for (module, one), value in self.things.items():
+            self.names.setdefault(one, f"{module}.{one}")
+            self.names[f"{module}.{one}"] = f"{module}.{one}"
+            for kind in (is_method, is_property) if inspect.isclass(value) else ():
+                for member in members_of(value, kind):
+                    self.names.setdefault(f"{one}.{member}", f"{module}.{one}.{member}")
+
+    def link(self, name, owner=None):
+        found = self.names.get(f"{owner}.{name}") or self.names.get(name)
+        return f":py:obj:`{name} <{found}>`" if found else None
+
+
+# Pages.
+
+
+class Pages:
+    def __init__(self, folder):
+        self.folder, self.linked, self.uncalled = Path(folder), set(), []
+        self.roles, self.package = roles(), Package()
+
+    def write(self, name, lines):
+        path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+    def link(self, name, owner=None):
+        """owner: the class in whose docstring a name stands."""
+        name = name.removeprefix("include/")
+        return self.roles.get(name) or self.package.link(name, owner)
+
+    def text(self, comment, but=None):
+        """A comment as reStructuredText. but: the name that it is about, which needs no link."""
+        return plain.restructured(comment, lambda name: None if name == but else self.link(name))
+
+    # Examples.
+
+    def link_to(self, file):
+        """To a guide, or to the page of a source."""
+        if file in calls.GUIDES:
+            return self.roles[file]
+        self.linked.add(file)
+        return f":doc:`{file} </sources/{file}>`"
+
+    def example(self, called):
+        """The first call of all, and where the others are, if those are examples or guides."""
+        first, *others = called
+        lines = [f"From {self.link_to(first.file)}:", "", f".. code-block:: {first.language}", ""]
+        lines += [f"   {line}" for line in first.text.splitlines()] + [""]
+        others = [one.file for one in others if one.file.startswith(("examples/", "docs/", "README"))]
+        return [*lines, f"Also in {', '.join(map(self.link_to, others[:6]))}.", ""] if others else lines
+
+    # C.
+
+    def function_in_c(self, header, one):
+        called = calls.in_c(one.name)
+        if not called and one.kind == "function":
+            self.uncalled.append(one.name)
+        signature = " ".join(one.code.removeprefix("GPUR_API ").removesuffix(";").split())
+        lines = [one.name, "=" * len(one.name), "", f".. c:function:: {signature}", ""]
+        lines += [f"   {line}" for line in self.text(one.comment, one.name)]
+        lines += ["", f"Declared in {self.roles[header]}.", ""]
+        if called:
+            lines += ["Example", "-------", "", *self.example(called)]
+        self.write(f"c/{one.name}.rst", lines)
+
+    def members(self, one):
+        for declaration, *value, comment in one.members:
+            directive = f".. c:enumerator:: {declaration} = {value[0]}" if value else f".. c:member:: {declaration}"
+            parts = [directive]
+            if not value and "(*" not in declaration and "," in declaration:
+                kind, names = re.fullmatch(r"((?:const )?\w+ )(.*)", declaration).groups()
+                first, *others = names.split(", ")
+                parts = [f".. c:member:: {kind}{first}", *(f"              {kind}{name}" for name in others)]
+            yield from [*parts, "", *(f"   {line}" for line in self.text(comment)), ""]
+
+    def declaration(self, one):
+        comment = self.text(one.comment, one.name)
+        if one.kind in ("text", "enum"):
+            return [*comment, *self.members(one)]
+        if one.kind == "define":
+            return [*comment, f".. c:macro:: {one.name}", ""]
+        code = " ".join(one.code.removesuffix(";").split())
+        inner = [*comment, *(self.members(one) if one.kind == "struct" else ())]
+        title = f".. c:struct:: {one.name}" if one.kind == "struct" else \
+            f".. c:type:: {one.name}" if code.startswith("typedef struct") else \
+            f".. c:type:: {code.removeprefix('typedef ')}"
+        return [title, "", *(f"   {line}" for line in inner), ""]
+
+    def header(self, header):
+        comment, declared = headers.read(header)
+        functions = [one for one in declared if one.kind in ("function", "plug-in")]
+        lines = [header, "=" * len(header), "", *self.text(comment)]
+        others = [one for one in declared if one not in functions]
+        if others:
+            lines += ["Types and constants", "-------------------", ""]
+        for one in others:
+            lines += self.declaration(one)
+        if functions:
+            lines += ["Functions", "---------", ""]
+        for one in functions:
+            self.function_in_c(header, one)
+            lines += [f":c:func:`{one.name}`", f"   {plain.inline(first_sentence(one.comment), self.link)}", ""]
+        lines += [".. toctree::", "   :hidden:", "", *(f"   {one.name}" for one in functions)]
+        self.write(f"c/{Path(header).stem}.rst", lines)
+
+    def c(self):
+        lines = ["The C library", "=============", "", ".. toctree::", "   :hidden:", ""]
+        lines += [*(f"   {Path(header).stem}" for header in headers.all_headers()), ""]
+        for door in ("gpureplay.h", "gpureplay/run.h"):
+            lines += [door, "-" * len(door), "", *self.text(headers.read(door)[0])]
+        for header in headers.all_headers():
+            self.header(header)
+        self.write("c/index.rst", lines)
+
+    # Python.
+
+    def calls_of(self, name, owner=None):
+        """Calls of a function, or of a method of a class: where an expression tells the class, and else where the file
+        names it."""
+        found = calls.by_name_in_python(self.package.classes)
+        certain = found.get((owner, name), [])
+        word = re.compile(rf"\b{owner or 'gpureplay'}\b")
+        return certain or [call for call in found.get((None, name), [])
+                           if word.search((ROOT / call.file).read_text(encoding="utf-8"))]
+
+    def example_in_python(self, dotted, name, owner=None):
+        """What the docstring of a function or a class ends with."""
+        called = self.calls_of(name, owner)
+        if not called and not overrides(getattr(self.package.modules[module_of(dotted)], owner or "", None), name):
+            self.uncalled.append(dotted)
+        return ["", *self.example(called)] if called else []
+
+    def python(self):
+        self.write("python/index.rst", ["The Python package", "==================", "",
+                                        *self.docstring(self.package.modules["gpureplay"]), ".. toctree::",
+                                        "   :hidden:", "", *(f"   {name}" for name in MODULES)])
+        for name, module in self.package.modules.items():
+            names = public_names(module)
+            lines = [name, "=" * len(name), "", f".. py:module:: {name}"]
+            lines += ["   :no-index:", ""] if name in self.package.names else [""]  # a function has this name, too
+            lines += self.docstring(module) if name != "gpureplay" else []
+            for one in names:
+                value = self.package.things[name, one]
+                lines += [f":py:obj:`{one} <{name}.{one}>`",
+                          f"   {plain.inline(first_sentence(inspect.getdoc(value) or ''), self.link)}", ""]
+                self.thing(name, one, value)
+            self.write(f"python/{name}.rst", [*lines, ".. toctree::", "   :hidden:", "",
+                                              *(f"   {name}/{one}" for one in names)])
+
+    def docstring(self, module):
+        return plain.restructured(inspect.getdoc(module), self.link)
+
+    def thing(self, module, name, value):
+        dotted = f"{module}.{name}"
+        lines = [name, "=" * len(name), "", f".. py:currentmodule:: {module}", ""]
+        if not inspect.isclass(value):
+            self.example_in_python(dotted, name)
+            lines += [f".. autofunction:: {dotted}"]
+        elif issubclass(value, Exception):
+            lines += [f".. autoexception:: {dotted}"]
+        else:
+            methods, properties = members_of(value, is_method), members_of(value, is_property)
+            for method in methods:
+                self.example_in_python(f"{dotted}.{method}", method, name)
+            lines += [f".. autoclass:: {dotted}", f"   :members: {', '.join(methods + properties)}" * bool(
+                methods or properties)]
+        self.write(f"python/{module}/{name}.rst", lines)
+
+    # Guides and sources.
+
+    def guide(self, file):
+        """A guide with links to pages in the place of those to files that are no guides."""
+        folder = (ROOT / file).parent
+
+        def page(found):
+            target, _, part = found[2].partition("#")
+            path = Path(os.path.normpath(folder / target)).relative_to(ROOT)
+            if not target or re.match(r"\w+:", target) or path.suffix in (".md", ".png"):
+                return found[0]
+            if path.parts[0] == "include":
+                known = path.suffix == ".h" and page_of_header(path.name) or "/c/index"
+            elif (ROOT / path).is_dir():
+                known = "/examples"
+            else:
+                self.linked.add(str(path))
+                known = f"/sources/{path}"
+            return f"{found[1]}({known}.rst)"
+
+        text = (ROOT / file).read_text(encoding="utf-8")
+        self.write(file, [re.sub(r"(\])\(([^)\s]+)\)", page, text)])
+        for picture in re.findall(r"!\[[^\]]*\]\(([^)\s]+)\)", text):
+            self.copy(os.path.normpath(folder / picture))
+
+    def copy(self, path):
+        target = self.folder / Path(path).relative_to(ROOT)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(path, target)
+
+    def source(self, file):
+        text = (ROOT / file).read_text(encoding="utf-8")
+        lines = [":nosearch:", ":orphan:", "", file, "=" * len(file), "",
+                 f".. code-block:: {LANGUAGES.get(Path(file).suffix, 'none')}", "   :linenos:", ""]
+        self.write(f"sources/{file}.rst", [*lines, *(f"   {line}".rstrip() for line in text.splitlines())])
+
+
+def main(folder):
+    shutil.rmtree(folder, ignore_errors=True)
+    pages = Pages(folder)
+    pages.c()
+    pages.python()
+    results = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "bench/results").glob("*.md"))
+    for file in (*calls.GUIDES, *results):
+        pages.guide(file)
+    examples = [one.file for patterns in (["examples/*.c", "examples/python/*.py"],) for one in calls.files(patterns)]
+    for file in sorted({*pages.linked, *examples}):
+        pages.source(file)
+    pages.write("index.rst", INDEX)
+    pages.write("examples.rst", ["Examples", "========", "", *(f"- :doc:`{one} </sources/{one}>`" for one in examples)])
+    if pages.uncalled:
+        sys.exit(f"public functions that no example, guide, program or test calls: {', '.join(pages.uncalled)}")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
