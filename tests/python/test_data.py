@@ -7,7 +7,7 @@ import sys
 import gpureplay
 import numpy as np
 import pytest
-from gpureplay import _episodes, _tables, data
+from gpureplay import _arrow, _episodes, _tables, data
 from support import blocks_of_page
 
 GAMMA = 0.9
@@ -647,3 +647,162 @@ def test_the_page_runs(tmp_path, monkeypatch, capsys):
     found = {}
     exec(compile(block, "data.md", "exec"), found)
     assert capsys.readouterr().out == "990\n" and len(found["lanes"]) == 990
+
+
+# LeRobot.
+
+
+@pytest.mark.parametrize(("shape", "dtype", "n_step"), [
+    ((3,), "float32", 1), ((3,), "float32", 3), ((5, 6, 3), "uint8", 1), ((4, 5, 6), "uint8", 3),
+    ((2, 3), "float32", 1), ((), "int64", 1)])
+def test_lerobot_there_and_back(tmp_path, shape, dtype, n_step):
+    pytest.importorskip("pyarrow")
+    if shape[-1:] == (3,) and len(shape) == 3:
+        pytest.importorskip("PIL")
+    episodes = make_episodes(25, shape=shape, dtype=dtype)
+    buffer = data.from_numpy(columns_of(episodes), n_step=n_step, keep_steps=True, device="cpu")
+    data.to_lerobot(buffer, tmp_path / "set", fps=10, task="a task")
+    again = data.from_lerobot(tmp_path / "set", n_step=n_step, keep_steps=True, device="cpu")
+    assert {field.name: field for field in again.fields} == {field.name: field for field in buffer.fields}
+    same_episodes(again, episodes)
+    same_episodes(data.from_lerobot(tmp_path / "set", into=lanes_for(1, 800, shape=shape)), episodes) \
+        if dtype == "float32" else None
+
+
+def test_lerobot_writes_several_files_and_parts(tmp_path, monkeypatch):
+    pytest.importorskip("pyarrow")
+    from gpureplay import _lerobot
+    monkeypatch.setattr(_lerobot, "_FILE_BYTES", 1000)
+    monkeypatch.setattr(_lerobot, "_FILES_OF_A_CHUNK", 3)
+    fields = {"obs.a": ((3,), "float32"), "obs.b.c": "uint8", "action": ((2,), "float32"), "tag": "int32",
+              "reward": "float32", "next_obs.a": ((3,), "float32"), "next_obs.b.c": "uint8", "terminated": "bool",
+              "truncated": "bool"}
+    columns = columns_of(make_episodes(26, count=30))
+    count = len(columns["reward"])
+    small = np.arange(count + 1, dtype=np.uint8)
+    columns.update({"obs.a": columns.pop("obs"), "next_obs.a": columns.pop("next_obs"), "tag": np.arange(count),
+                    "obs.b.c": small[:-1], "next_obs.b.c": small[1:],
+                    "action": np.random.default_rng(1).normal(size=(count, 2)).astype("f4")})
+    buffer = gpureplay.ReplayBuffer(400, fields, device="cpu")
+    buffer.extend(**columns)
+    data.to_lerobot(buffer, tmp_path / "set")
+    files = sorted(path.relative_to(tmp_path / "set/data").as_posix() for path in tmp_path.glob("set/data/*/*"))
+    assert len(files) > 4 and files[3] == "chunk-001/file-000.parquet"
+    frames = _arrow.of_files([str(tmp_path / "set/data" / name) for name in files]).columns
+    assert np.array_equal(frames["index"][:], np.arange(count)) and set(frames["episode_index"][:]) == set(range(30))
+    assert np.allclose(frames["timestamp"][:], frames["frame_index"][:] / 30)
+    again = data.from_lerobot(tmp_path / "set", into=gpureplay.ReplayBuffer(400, fields, device="cpu"))
+    for name, array in all_of(buffer).items():
+        assert np.array_equal(all_of(again)[name], array), name
+    chosen = data.from_lerobot(tmp_path / "set", observations=["observation.a"], device="cpu")
+    assert np.array_equal(all_of(chosen)["obs"], columns["obs.a"])
+
+    def stop(done, steps):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        data.to_lerobot(buffer, tmp_path / "stopped", progress=stop)
+    assert not (tmp_path / "stopped").exists()
+    with pytest.raises(FileExistsError):
+        data.to_lerobot(buffer, tmp_path / "set")
+
+
+def lerobot_of(folder, episodes, left_out=(), **features):
+    """A data set in form 2.1: a file for each episode, with lists, and without the last observations."""
+    import json
+
+    import pyarrow as pa
+    import pyarrow.parquet
+    names = {"observation.state": "obs", "action": "action", "next.reward": "reward", "next.done": "terminated"}
+    (folder / "meta").mkdir(parents=True)
+    (folder / "data/chunk-000").mkdir(parents=True)
+    described = {"observation.state": {"dtype": "float32", "shape": [3]}, "action": {"dtype": "int64", "shape": [1]},
+                 "next.reward": {"dtype": "float32", "shape": [1]}, "next.done": {"dtype": "bool", "shape": [1]},
+                 **features}
+    for name in left_out:
+        del described[name]
+    (folder / "meta/info.json").write_text(json.dumps({"codebase_version": "v2.1", "features": described}))
+    for at, one in enumerate(episodes):
+        steps = len(one["reward"])
+        columns = {name: pa.array(one[own][:steps].tolist()) for name, own in names.items() if name in described}
+        pa.parquet.write_table(pa.table({**columns, "episode_index": [at] * steps}),
+                               folder / f"data/chunk-000/episode_{at:06d}.parquet")
+
+
+def test_lerobot_of_others(tmp_path):
+    pytest.importorskip("pyarrow")
+    episodes = make_episodes(27, count=15)
+    for one in episodes:
+        one["truncated"] &= ~one["terminated"]
+    lerobot_of(tmp_path / "a", episodes)
+    same_episodes(data.from_lerobot(tmp_path / "a", keep_steps=True, n_step=3, device="cpu"),
+                  [one for one in map(without_last, episodes) if one is not None])
+    lerobot_of(tmp_path / "b", episodes, left_out=("next.reward", "next.done"))
+    with pytest.raises(KeyError, match=r"has no next.reward; .* final_reward=1.0"):
+        data.from_lerobot(tmp_path / "b", device="cpu")
+    buffer = data.from_lerobot(tmp_path / "b", final_reward=1.0, device="cpu")
+    ends = np.concatenate([np.arange(len(one["reward"])) == len(one["reward"]) - 1 for one in episodes])
+    got = all_of(buffer)
+    assert np.array_equal(got["terminated"], ends) and np.array_equal(got["reward"], ends)
+    assert not got["truncated"].any() and not got["next_obs"][ends].any()
+    with pytest.raises(ValueError, match=r"final_reward is 1.0 and the data set has next.reward"):
+        data.from_lerobot(tmp_path / "a", final_reward=1.0, device="cpu")
+    lerobot_of(tmp_path / "c", episodes, **{"observation.images.top": {"dtype": "video", "shape": [4, 4, 3]}})
+    with pytest.raises(ValueError, match=r"observation.images.top is a video"):
+        data.from_lerobot(tmp_path / "c", device="cpu")
+    data.from_lerobot(tmp_path / "c", observations=["observation.state"], device="cpu")
+    with pytest.raises(KeyError, match=r"observations has 'observation.x'"):
+        data.from_lerobot(tmp_path / "c", observations=["observation.x"], device="cpu")
+    with pytest.raises(FileNotFoundError, match=r"has no meta/info.json"):
+        data.from_lerobot(tmp_path, device="cpu")
+
+
+@pytest.mark.parametrize("shape", [(3,), (1,), (5, 6, 3), (2, 3), (2, 3, 4)])
+def test_lerobot_reads_what_is_written(tmp_path, shape):
+    """LeRobot's own reader, where it is installed."""
+    pytest.importorskip("pyarrow")
+    lerobot_dataset = pytest.importorskip("lerobot.datasets.lerobot_dataset")
+    is_image = len(shape) == 3 and shape[-1] == 3
+    episodes = make_episodes(28, shape=shape, dtype="uint8" if is_image else "float32")
+    data.to_lerobot(data.from_numpy(columns_of(episodes), device="cpu"), tmp_path / "set", fps=10, task="a task")
+    found = lerobot_dataset.LeRobotDataset("of/test", root=tmp_path / "set")
+    columns = columns_of(episodes)
+    assert found.num_episodes == len(episodes) and len(found) == len(columns["reward"]) and found.fps == 10
+    for at in range(len(found)):
+        frame = found[at]
+        obs = frame["observation.image"].numpy().transpose(1, 2, 0) * 255 if is_image else \
+            frame["observation.state"].numpy()
+        assert np.allclose(obs.reshape(shape), columns["obs"][at]) and frame["task"] == "a task"
+        assert frame["action"] == columns["action"][at] and frame["next.reward"] == columns["reward"][at]
+        assert frame["next.done"] == columns["terminated"][at] and frame["next.truncated"] == columns["truncated"][at]
+    stats = found.meta.stats["observation.image" if is_image else "observation.state"]
+    numbers = columns["obs"].reshape(-1, 3) / 255 if is_image else columns["obs"].reshape(len(found), -1)
+    assert np.allclose(stats["mean"].ravel(), numbers.mean(0), atol=1e-5)
+    assert np.allclose(stats["std"].ravel(), numbers.std(0), atol=1e-5)
+
+
+def test_what_lerobot_writes_is_read(tmp_path):
+    lerobot_dataset = pytest.importorskip("lerobot.datasets.lerobot_dataset")
+    features = {"observation.state": {"dtype": "float32", "shape": (3,), "names": None},
+                "observation.image": {"dtype": "image", "shape": (8, 9, 3), "names": ["height", "width", "channels"]},
+                "action": {"dtype": "float32", "shape": (2,), "names": None},
+                "next.reward": {"dtype": "float32", "shape": (1,), "names": None},
+                "next.done": {"dtype": "bool", "shape": (1,), "names": None}}
+    random, frames = np.random.default_rng(29), []
+    written = lerobot_dataset.LeRobotDataset.create("of/test", fps=10, features=features, root=tmp_path / "set",
+                                                    use_videos=False)
+    for steps in (4, 1, 7):
+        for t in range(steps):
+            frame = {"observation.state": random.normal(size=3).astype("f4"),
+                     "observation.image": random.integers(0, 255, (8, 9, 3), dtype=np.uint8),
+                     "action": random.normal(size=2).astype("f4"), "next.reward": np.array([t], "f4"),
+                     "next.done": np.array([t == steps - 1])}
+            frames.append(frame)
+            written.add_frame({**frame, "task": "a task"})
+        written.save_episode()
+    written.finalize()
+    got = all_of(data.from_lerobot(tmp_path / "set", device="cpu"))
+    for name, own in (("obs.state", "observation.state"), ("obs.image", "observation.image"), ("action", "action")):
+        assert np.array_equal(got[name], np.stack([frame[own] for frame in frames])), name
+    assert np.flatnonzero(got["terminated"]).tolist() == [3, 4, 11] and got["reward"].tolist()[5:] == [*range(7)]
+    assert np.array_equal(got["next_obs.state"][:3], got["obs.state"][1:4]) and not got["next_obs.image"][11].any()

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ._tables import needed
+from ._episodes import needed
 
 _SHAPE = b"shape"  # in the metadata of a column whose values have several axes
 _GROUP_BYTES = 2**26  # of a group of rows of a file
@@ -90,13 +90,22 @@ class ArrowTable:
         self.columns = {name: _Column(self, name) for name in names}
 
     def read(self, name: str, first: int, end: int) -> np.ndarray:
-        at, found = bisect.bisect_right(self._ends, first), []
+        found = [_array_of(piece) for piece in self._tables(name, first, end)]
+        return np.concatenate(found) if len(found) != 1 else found[0]
+
+    def pieces(self, name: str, first: int, end: int) -> Iterator[Any]:
+        """A column as arrays of Arrow's."""
+        for piece in self._tables(name, first, end):
+            yield piece.column(0).combine_chunks()
+
+    def _tables(self, name: str, first: int, end: int) -> Iterator[Any]:
+        """Tables of the column alone."""
+        at = bisect.bisect_right(self._ends, first)
         while first < end and at < len(self._counts):
             begin = self._ends[at] - self._counts[at]
             stop = min(end, self._ends[at])
-            found.append(_array_of(name, self._table(at), first - begin, stop - first))
+            yield self._table(at).select([name]).slice(first - begin, stop - first)
             first, at = stop, at + 1
-        return np.concatenate(found) if len(found) != 1 else found[0]
 
     def _table(self, at: int) -> Any:
         if at not in self._loaded:
@@ -155,11 +164,11 @@ def of_files(paths: list[str]) -> ArrowTable:
     return ArrowTable(names, counts, load)
 
 
-def _array_of(name: str, table: Any, first: int, count: int) -> np.ndarray:
-    """(count, ...) of a column: a number in each row, or as many of them, in lists or in lists of lists."""
-    field = table.schema.field(name)
-    column = table.column(name).slice(first, count).combine_chunks()
-    shape = [count]
+def _array_of(table: Any) -> np.ndarray:
+    """(count, ...) of the column of a table: a number in each row, or as many of them, in lists or in lists of
+    lists."""
+    field = table.schema.field(0)
+    column, name, shape = table.column(0).combine_chunks(), field.name, [table.num_rows]
     if hasattr(column, "storage"):  # a tensor of a fixed shape
         shape.extend(column.type.shape)
         column = column.storage

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import heapq
+import importlib
 import math
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -31,6 +32,16 @@ _ENDS = ("terminated", "truncated")
 _STAGE_BYTES = 2**25  # of the steps that are laid out for lanes at a time
 _ROWS_AT_A_TIME = 4096
 _STEPS_OF_A_FINAL = 24  # of lanes, for each of which there is room for a final observation [gpureplay/lanes.h]
+
+
+def needed(module: str, what: str, package: str | None = None) -> Any:
+    """A module that `what` needs. ModuleNotFoundError: it is not installed."""
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        package = package or module.partition(".")[0]
+        raise ModuleNotFoundError(f"{what} needs {package}, which is not installed: {error}; `pip install "
+                                  f"{package}`", name=module) from error
 
 
 class Episode(NamedTuple):
@@ -346,8 +357,7 @@ def on_device(buffer: LaneBuffer, array: np.ndarray) -> Any:
     """The array where the buffer reads it: on CUDA a tensor of PyTorch's."""
     if not buffer.device.is_cuda:
         return array
-    import torch
-    return torch.from_numpy(array).to(buffer.device.name)
+    return needed("torch", "a LaneBuffer on CUDA").from_numpy(array).to(buffer.device.name)
 
 
 def on_host(array: Any) -> np.ndarray:

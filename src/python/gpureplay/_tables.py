@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import importlib
 import warnings
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
@@ -22,16 +21,6 @@ from ._schema import PREVIOUS, STEP_REWARD, STORED_AS, Field
 _ROWS_AT_A_TIME = 2**14
 _BOOL, _INT64 = np.dtype(np.bool_), np.dtype(np.int64)
 _NO_FIELDS = ("id", "previous", "priority")  # columns that describe rows, and are not stored as they are
-
-
-def needed(module: str, what: str, package: str | None = None) -> Any:
-    """A module that `what` needs. ModuleNotFoundError: it is not installed."""
-    try:
-        return importlib.import_module(module)
-    except ImportError as error:
-        package = package or module.partition(".")[0]
-        raise ModuleNotFoundError(f"{what} needs {package}, which is not installed: {error}; `pip install "
-                                  f"{package}`", name=module) from error
 
 
 class Table(NamedTuple):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Data sets into buffers and out of them: Minari, D4RL's HDF5, Arrow, Parquet, NumPy.
+"""Data sets into buffers and out of them: Minari, D4RL's HDF5, LeRobot, Arrow, Parquet, NumPy.
 
     buffer = gpureplay.data.from_minari("D4RL/pen/human-v2", n_step=3)
     gpureplay.data.to_parquet(buffer, "pen.parquet")
@@ -10,7 +10,7 @@ lane. Steps are added as a program adds them, so that n_step, frame_stack, layou
 stored as float32, which rounds it. The last step of an episode counts as truncated if it is not terminated. progress:
 is called with the transitions done and those in all; an exception in it ends the call.
 
-`to_minari` and `to_d4rl` write the steps of episodes. A buffer of several environments or with n_step
+`to_minari`, `to_d4rl` and `to_lerobot` write the steps of episodes. A buffer of several environments or with n_step
 above 1 must have been made with keep_steps=True, but for a `LaneBuffer`. Episodes whose first steps were overwritten
 are left out, with a warning, unless partial=True. Rewards that were clipped stay so, but with keep_steps and n_step
 above 1. `to_numpy`, `to_arrow` and `to_parquet` write transitions as they are stored.
@@ -25,19 +25,19 @@ import contextlib
 import inspect
 import os
 import shutil
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Union
 
 import numpy as np
 
-from . import _arrow
+from . import _arrow, _lerobot
 from ._buffer import ReplayBuffer
-from ._episodes import (Buffer, Episode, Episodes, Leaves, Progress, fill, is_leaf_of, leaves_of, nested,
+from ._episodes import (Buffer, Episode, Episodes, Leaves, Progress, fill, is_leaf_of, leaves_of, needed, nested,
                         refuse_capacity, restored, transitions)
 from ._inputs import integer
 from ._lanes import LaneBuffer
-from ._schema import STORED_AS, Field
-from ._tables import Table, default_fields, episodes_in, needed, put, table_of
+from ._schema import Field
+from ._tables import Table, default_fields, episodes_in, put, table_of
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
@@ -278,6 +278,52 @@ def _replaced(path: Path) -> Iterator[str]:
     finally:
         with contextlib.suppress(FileNotFoundError):
             os.remove(part)
+
+
+# LeRobot.
+
+
+def from_lerobot(folder: Path, *, observations: Sequence[str] | None = None, observation_space: Any = None,
+                 action_space: Any = None, final_reward: float | None = None, into: B | None = None,
+                 progress: Progress | None = None, **settings: Any) -> B:
+    """The steps of a LeRobot data set in this folder, of its form 2.0 to 3.0, as LeRobot's own replay buffer reads
+    them: next.done is terminated. Images of frames are read; videos are not, and are refused unless `observations`
+    names the features that are. An observation is the frame after; the last frame of an episode that did not terminate
+    is no step, unless `to_lerobot` wrote the data set. What follows a terminal is zeros then.
+
+    final_reward: for demonstrations without next.reward: that of the last step of each episode, which then terminates.
+        The other steps have 0."""
+    found = _lerobot.Folder(os.fspath(folder), observations)
+    episodes = found.episodes(final_reward)
+    buffer: Any = into
+    if not _is_given(into, settings):
+        fields = found.default_fields() if observation_space is None else observation_space
+        buffer = _made(fields, action_space, episodes.lengths, settings)
+    fill(buffer, episodes, progress)
+    return buffer  # type: ignore[no-any-return]
+
+
+def to_lerobot(buffer: Buffer, folder: Path, *, fps: int = 30, task: str = "", robot_type: str | None = None,
+               partial: bool = False, progress: Progress | None = None) -> None:
+    """Writes the episodes of a buffer as a LeRobot data set, form 3.0, in a new folder. An observation of one array is
+    observation.state, or observation.image if it is an image (height, width, 3); parts of a Dict are observation.key.
+    next.done is terminated, next.truncated truncated, and fields of your own are complementary_info. The observations
+    after the last steps are in meta/episodes, where LeRobot does not read them, and `from_lerobot` does."""
+    integer("fps", fps, 1)
+    episodes, done = restored(buffer, partial), 0
+    os.makedirs(folder)
+    writing = _lerobot.Writing(os.fspath(folder), fps, task, robot_type)
+    try:
+        for episode in episodes.each:
+            writing.add(episode)
+            done += episode.steps
+            if progress is not None:
+                progress(done, int(episodes.lengths.sum()))
+        writing.close()
+    except BaseException:
+        writing.stop()
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
 
 
 # Arrays, Arrow, Parquet.
