@@ -363,9 +363,7 @@ typedef struct appender {
     tracking tracker;
     scratch space; /* for the call that holds the lock, or the interpreter's lock from begin to end */
     column columns[GPUR_MAX_FIELDS];
-    int following[GPUR_MAX_FIELDS];        /* by column: that of its next value, as next_obs is obs's; -1: none */
-    PyObject *keywords;                    /* the names of the last call's arguments, or NULL */
-    Py_ssize_t positions[GPUR_MAX_FIELDS]; /* by column: where its argument is among them; -1: it was left out */
+    int following[GPUR_MAX_FIELDS]; /* by column: that of its next value, as next_obs is obs's; -1: none */
 } appender;
 
 /* What one call adds. */
@@ -375,42 +373,28 @@ typedef struct rows {
     char *ended; /* the next contents of appender.ended, or NULL */
 } rows;
 
-/* Finds the arguments by column. 0: a name is missing or unknown. */
-static int find_positions(appender *self, PyObject *keywords)
+/* Sorts the arguments by column. What was left out is NULL. 0: a name is missing or unknown. */
+static int sort_values(const appender *self, PyObject *const *given, PyObject *keywords, PyObject **values)
 {
     const Py_ssize_t count = PyTuple_Size(keywords);
     Py_ssize_t found = 0, next = 0;
-    Py_CLEAR(self->keywords);
     for (int at = 0; at < self->column_count; at++) {
-        self->positions[at] = -1;
-        for (Py_ssize_t tried = 0; tried < 2 * count && self->positions[at] < 0; tried++, next++) {
+        values[at] = NULL;
+        for (Py_ssize_t tried = 0; tried < 2 * count && !values[at]; tried++, next++) {
             next = next < count ? next : 0; /* they mostly come in order, and mostly interned */
             PyObject *const name = PyTuple_GetItem(keywords, next), *const wanted = self->columns[at].name;
             if (name == wanted || (tried >= count && PyUnicode_Compare(name, wanted) == 0))
-                self->positions[at] = next;
+                values[at] = given[next];
         }
-        if (self->positions[at] < 0 && at != self->optional)
+        if (!values[at] && at != self->optional)
             return 0;
-        found += self->positions[at] >= 0;
+        found += values[at] != NULL;
     }
     for (Py_ssize_t at = 0; found < count && self->count > 0 && at < count; at++) {
         PyObject *const name = PyTuple_GetItem(keywords, at);
         found += name == names.info || name == names.final_obs; /* needed only at episodes' ends */
     }
-    if (found == count)
-        self->keywords = NEW_REFERENCE(keywords);
     return found == count;
-}
-
-/* Sorts the arguments by column. What was left out is NULL. 0: a name is missing or unknown. A line of Python code
- * gives the same tuple of names with each call. */
-static int sort_values(appender *self, PyObject *const *given, PyObject *keywords, PyObject **values)
-{
-    if (keywords != self->keywords && !find_positions(self, keywords))
-        return 0;
-    for (int at = 0; at < self->column_count; at++)
-        values[at] = self->positions[at] < 0 ? NULL : given[self->positions[at]];
-    return 1;
 }
 
 /* Whether the value is an array whose next value is given in the same memory. */
@@ -728,7 +712,6 @@ static void appender_dealloc(PyObject *object)
     for (int at = 0; at < GPUR_MAX_FIELDS; at++)
         Py_XDECREF(self->columns[at].name);
     Py_XDECREF(self->arguments);
-    Py_XDECREF(self->keywords);
     PyMem_Free(self->space.memory);
     free_object(object);
 }
