@@ -458,6 +458,7 @@ GPUR_FN void gpur_lanes_gather_serial(gpur_thread at, const gpur_lanes_gather_ar
         gpur_lanes_tile_copy(a, &tiles[(i + 1) % GPUR_LANES_STAGES], followed, has_stacks);
         left -= GPUR_LANES_TILE;
     }
+    d->parts = 0; /* they end here */
 }
 
 /* has_stacks: some copies are of stacks. It is a constant, so that code for these costs the others no registers. */

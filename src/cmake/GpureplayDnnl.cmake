@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 # Finds oneDNN, for convolutions on the CPU, and sets GPUREPLAY_HAS_DNNL to ON or OFF. Without it, convolutions are
 # computed by im2col and matrix products. Builds of oneDNN with other threads than OpenMP's are not used, since they
-# cannot be limited to a single thread; nor is version 3, which has another interface.
+# cannot be limited to a single thread.
 set(GPUREPLAY_HAS_DNNL OFF)
 # ThreadSanitizer does not see the memory accesses of a library that was built without it.
 if(GPUREPLAY_SANITIZE MATCHES "thread" AND GPUREPLAY_DNNL STREQUAL "AUTO")
@@ -14,8 +14,9 @@ elseif(NOT GPUREPLAY_DNNL STREQUAL "OFF")
         set(dnnl_missing "oneDNN was not found. Debian: apt install libdnnl-dev")
     else()
         file(STRINGS ${DNNL_INCLUDE_DIR}/oneapi/dnnl/dnnl_version.h dnnl_major REGEX "define DNNL_VERSION_MAJOR")
-        if(NOT dnnl_major MATCHES " 2$")
-            set(dnnl_missing "oneDNN is left out: wanted version 2, found \"${dnnl_major}\"")
+        string(REGEX REPLACE ".* " "" dnnl_major "${dnnl_major}")
+        if(NOT dnnl_major MATCHES "^[23]$")
+            set(dnnl_missing "oneDNN is left out: wanted version 2 or 3, found \"${dnnl_major}\"")
         endif()
         file(STRINGS ${DNNL_INCLUDE_DIR}/oneapi/dnnl/dnnl_config.h dnnl_threads
             REGEX "define DNNL_CPU_THREADING_RUNTIME DNNL_RUNTIME_(OMP|SEQ)")

@@ -204,8 +204,27 @@ WRAP_DNNL(dnnl_memory_create, (void **made, const void *layout, void *engine, vo
 WRAP_DNNL(dnnl_primitive_attr_create, (void **made), made)
 WRAP_DNNL(dnnl_post_ops_create, (void **made), made)
 WRAP_DNNL(dnnl_primitive_attr_set_post_ops, (void *attributes, void *after), attributes, after)
+#if GPUR_HAS_DNNL == 2
 WRAP_DNNL(dnnl_primitive_desc_create, (void **made, const void *what, void *attributes, void *engine, void *hint), made,
           what, attributes, engine, hint)
+#else
+WRAP_DNNL(dnnl_memory_desc_create_with_tag, (void **made, int axes, const void *dims, int type, int tag), made, axes,
+          dims, type, tag)
+WRAP_DNNL(dnnl_convolution_forward_primitive_desc_create,
+          (void **made, void *engine, int kind, int algorithm, const void *x, const void *w, const void *bias,
+           const void *y, const void *strides, const void *gaps, const void *before, const void *after,
+           void *attributes),
+          made, engine, kind, algorithm, x, w, bias, y, strides, gaps, before, after, attributes)
+WRAP_DNNL(dnnl_convolution_backward_data_primitive_desc_create,
+          (void **made, void *engine, int algorithm, const void *x, const void *w, const void *y, const void *strides,
+           const void *gaps, const void *before, const void *after, void *forward, void *attributes),
+          made, engine, algorithm, x, w, y, strides, gaps, before, after, forward, attributes)
+WRAP_DNNL(dnnl_convolution_backward_weights_primitive_desc_create,
+          (void **made, void *engine, int algorithm, const void *x, const void *w, const void *bias, const void *y,
+           const void *strides, const void *gaps, const void *before, const void *after, void *forward,
+           void *attributes),
+          made, engine, algorithm, x, w, bias, y, strides, gaps, before, after, forward, attributes)
+#endif
 WRAP_DNNL(dnnl_reorder_primitive_desc_create,
           (void **made, const void *from, void *from_engine, const void *to, void *to_engine, void *attributes), made,
           from, from_engine, to, to_engine, attributes)

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Convolutions on the CPU by oneDNN 2: first plans, then running them. Version 3 changed only the interface for making
- * plans. */
+/* Convolutions on the CPU by oneDNN 2 or 3: first plans, then running them. */
 #include "device/cpu/cpu.h"
 
 #include "base/numbers.h"
+#include "device/cpu/dnnl.h"
 #include "device/cpu/openmp.h"
 #include "gpureplay/math.h"
 
-#include <oneapi/dnnl/dnnl.h>
 #include <string.h>
 
 /*
@@ -71,23 +70,43 @@ static gpur_status check_call(dnnl_status_t status, const char *call)
 }
 #define TRY_DNNL(call) GPUR_TRY(check_call(call, #call))
 
-/* The arrays as oneDNN names them: its axes are N, C, H, W and F, C, K, K whatever the order in memory. w is the
- * caller's layout; w_any lets oneDNN choose. */
+/* The arrays as oneDNN names them: its axes are N, C, H, W and F, C, K, K whatever the order in memory. W is the
+ * caller's layout; W_ANY lets oneDNN choose. */
+enum { X, Y, W, W_ANY, BIAS, LAYOUTS };
 typedef struct layouts {
-    dnnl_memory_desc_t x, w, w_any, bias, y;
+    dnnl_memory_desc_t of[LAYOUTS]; /* (count) are made */
+    int count;
 } layouts;
 
+static const_dnnl_memory_desc_t layout(const layouts *l, int array)
+{
+    return gpur_dnnl_layout(&l->of[array]);
+}
+
+/* After a failure, too, call forget. */
 static gpur_status describe(const gpur_conv_shape *s, int64_t images, layouts *l)
 {
-    const dnnl_dims_t x = {images, s->channels, s->height, s->width};
-    const dnnl_dims_t w = {s->filters, s->channels, s->kernel, s->kernel};
-    const dnnl_dims_t y = {images, s->filters, gpur_conv_out_height(s), gpur_conv_out_width(s)};
-    const dnnl_dims_t bias = {s->filters};
-    TRY_DNNL(dnnl_memory_desc_init_by_tag(&l->x, 4, x, dnnl_f32, dnnl_nhwc));
-    TRY_DNNL(dnnl_memory_desc_init_by_tag(&l->w, 4, w, dnnl_f32, dnnl_ohwi));
-    TRY_DNNL(dnnl_memory_desc_init_by_tag(&l->w_any, 4, w, dnnl_f32, dnnl_format_tag_any));
-    TRY_DNNL(dnnl_memory_desc_init_by_tag(&l->bias, 1, bias, dnnl_f32, dnnl_a));
-    return check_call(dnnl_memory_desc_init_by_tag(&l->y, 4, y, dnnl_f32, dnnl_nhwc), "dnnl_memory_desc_init_by_tag");
+    const struct {
+        dnnl_dims_t dims;
+        int axes;
+        dnnl_format_tag_t tag;
+    } arrays[LAYOUTS] = {
+        [X] = {{images, s->channels, s->height, s->width}, 4, dnnl_nhwc},
+        [Y] = {{images, s->filters, gpur_conv_out_height(s), gpur_conv_out_width(s)}, 4, dnnl_nhwc},
+        [W] = {{s->filters, s->channels, s->kernel, s->kernel}, 4, dnnl_ohwi},
+        [W_ANY] = {{s->filters, s->channels, s->kernel, s->kernel}, 4, dnnl_format_tag_any},
+        [BIAS] = {{s->filters}, 1, dnnl_a},
+    };
+    for (l->count = 0; l->count < LAYOUTS; l->count++)
+        TRY_DNNL(dnnl_memory_desc_create_with_tag(&l->of[l->count], arrays[l->count].axes, arrays[l->count].dims,
+                                                  dnnl_f32, arrays[l->count].tag));
+    return GPUR_OK;
+}
+
+static void forget(layouts *l)
+{
+    while (l->count > 0)
+        (void)dnnl_memory_desc_destroy(l->of[--l->count]);
 }
 
 static gpur_status make_attributes(const gpur_conv_shape *s, dnnl_primitive_attr_t *attributes)
@@ -98,7 +117,7 @@ static gpur_status make_attributes(const gpur_conv_shape *s, dnnl_primitive_attr
     if (s->epilogue != GPUR_EPILOGUE_BIAS_RELU)
         return GPUR_OK;
     TRY_DNNL(dnnl_post_ops_create(&after));
-    gpur_status status = check_call(dnnl_post_ops_append_eltwise(after, 1.0f, dnnl_eltwise_relu, 0.0f, 0.0f), "ReLU");
+    gpur_status status = check_call(gpur_dnnl_append_relu(after), "ReLU");
     if (status == GPUR_OK)
         status = check_call(dnnl_primitive_attr_set_post_ops(*attributes, after), "dnnl_primitive_attr_set_post_ops");
     (void)dnnl_post_ops_destroy(after);
@@ -110,11 +129,12 @@ static gpur_status describe_forward(const dnnl_plan *c, const layouts *l, dnnl_p
 {
     const gpur_conv_shape *const s = &c->base.shape;
     const dnnl_dims_t strides = {s->stride, s->stride}, before = {s->top, s->left}, after = {s->bottom, s->right};
-    const dnnl_memory_desc_t *const bias = s->epilogue == GPUR_EPILOGUE_NONE ? NULL : &l->bias;
-    dnnl_convolution_desc_t d;
-    TRY_DNNL(dnnl_convolution_forward_desc_init(&d, dnnl_forward_training, dnnl_convolution_direct, &l->x, &l->w_any,
-                                                bias, &l->y, strides, before, after));
-    return check_call(dnnl_primitive_desc_create(out, &d, attributes, c->engine, NULL), "dnnl_primitive_desc_create");
+    const dnnl_dims_t no_gaps = {0, 0};
+    const const_dnnl_memory_desc_t bias = s->epilogue == GPUR_EPILOGUE_NONE ? NULL : layout(l, BIAS);
+    return check_call(dnnl_convolution_forward_primitive_desc_create(
+                          out, c->engine, dnnl_forward_training, dnnl_convolution_direct, layout(l, X),
+                          layout(l, W_ANY), bias, layout(l, Y), strides, no_gaps, before, after, attributes),
+                      "dnnl_convolution_forward_primitive_desc_create");
 }
 
 /* oneDNN requires the forward pass as a hint when a gradient is described. */
@@ -123,19 +143,19 @@ static gpur_status describe_backward(const dnnl_plan *c, const layouts *l, dnnl_
 {
     const gpur_conv_shape *const s = &c->base.shape;
     const dnnl_dims_t strides = {s->stride, s->stride}, before = {s->top, s->left}, after = {s->bottom, s->right};
+    const dnnl_dims_t no_gaps = {0, 0};
+    const const_dnnl_memory_desc_t x = layout(l, X), w = layout(l, W_ANY), y = layout(l, Y);
     dnnl_primitive_desc_t forward = NULL;
-    dnnl_convolution_desc_t d;
-    if (s->pass == GPUR_CONV_TO_INPUT)
-        TRY_DNNL(dnnl_convolution_backward_data_desc_init(&d, dnnl_convolution_direct, &l->x, &l->w_any, &l->y, strides,
-                                                          before, after));
-    else
-        TRY_DNNL(dnnl_convolution_backward_weights_desc_init(&d, dnnl_convolution_direct, &l->x, &l->w_any, NULL, &l->y,
-                                                             strides, before, after));
     GPUR_TRY(describe_forward(c, l, NULL, &forward));
-    const gpur_status status =
-        check_call(dnnl_primitive_desc_create(out, &d, attributes, c->engine, forward), "dnnl_primitive_desc_create");
+    const dnnl_status_t status =
+        s->pass == GPUR_CONV_TO_INPUT
+            ? dnnl_convolution_backward_data_primitive_desc_create(out, c->engine, dnnl_convolution_direct, x, w, y,
+                                                                   strides, no_gaps, before, after, forward, attributes)
+            : dnnl_convolution_backward_weights_primitive_desc_create(out, c->engine, dnnl_convolution_direct, x, w,
+                                                                      NULL, y, strides, no_gaps, before, after, forward,
+                                                                      attributes);
     (void)dnnl_primitive_desc_destroy(forward);
-    return status;
+    return check_call(status, "a convolution's gradient");
 }
 
 /* oneDNN's reference code is many times slower than im2col. */
@@ -147,12 +167,12 @@ static gpur_status refuse_slow(const_dnnl_primitive_desc_t pd)
                                         : GPUR_OK;
 }
 
-static gpur_status make_memory(const dnnl_plan *c, const dnnl_memory_desc_t *layout, dnnl_memory_t *memory)
+static gpur_status make_memory(const dnnl_plan *c, const_dnnl_memory_desc_t layout, dnnl_memory_t *memory)
 {
     return check_call(dnnl_memory_create(memory, layout, c->engine, DNNL_MEMORY_NONE), "dnnl_memory_create");
 }
 
-static gpur_status make_reorder(const dnnl_plan *c, const dnnl_memory_desc_t *from, const dnnl_memory_desc_t *to,
+static gpur_status make_reorder(const dnnl_plan *c, const_dnnl_memory_desc_t from, const_dnnl_memory_desc_t to,
                                 dnnl_primitive_t *reorder)
 {
     dnnl_primitive_desc_t pd = NULL;
@@ -162,23 +182,23 @@ static gpur_status make_reorder(const dnnl_plan *c, const dnnl_memory_desc_t *fr
     return status;
 }
 
-static const dnnl_memory_desc_t *layout_of(const_dnnl_primitive_desc_t pd, dnnl_query_t what)
+static const_dnnl_memory_desc_t layout_of(const_dnnl_primitive_desc_t pd, dnnl_query_t what)
 {
     return dnnl_primitive_desc_query_md(pd, what, 0);
 }
 
-static gpur_status make_piece(const dnnl_plan *c, const layouts *l, const dnnl_memory_desc_t *w,
-                              const dnnl_memory_desc_t *scratch, plan_piece *piece)
+static gpur_status make_piece(const dnnl_plan *c, const layouts *l, const_dnnl_memory_desc_t w,
+                              const_dnnl_memory_desc_t scratch, plan_piece *piece)
 {
     TRY_DNNL(dnnl_stream_create(&piece->stream, c->engine, dnnl_stream_default_flags));
-    GPUR_TRY(make_memory(c, &l->x, &piece->x));
-    GPUR_TRY(make_memory(c, &l->y, &piece->y));
+    GPUR_TRY(make_memory(c, layout(l, X), &piece->x));
+    GPUR_TRY(make_memory(c, layout(l, Y), &piece->y));
     GPUR_TRY(make_memory(c, w, &piece->w));
     return make_memory(c, scratch, &piece->scratch);
 }
 
-static gpur_status make_pieces(dnnl_plan *c, const layouts *l, const dnnl_memory_desc_t *w,
-                               const dnnl_memory_desc_t *scratch, plan_size *size)
+static gpur_status make_pieces(dnnl_plan *c, const layouts *l, const_dnnl_memory_desc_t w,
+                               const_dnnl_memory_desc_t scratch, plan_size *size)
 {
     const int64_t count = size->images == c->piece ? pieces_of(c, c->base.shape.images) : 1;
     const size_t bytes = (size_t)count * sizeof *size->pieces;
@@ -194,11 +214,11 @@ static gpur_status make_pieces(dnnl_plan *c, const layouts *l, const dnnl_memory
 static gpur_status make_size_objects(dnnl_plan *c, const layouts *l, const_dnnl_primitive_desc_t pd, plan_size *size)
 {
     const int to_weight = c->base.shape.pass == GPUR_CONV_TO_WEIGHT;
-    const dnnl_memory_desc_t *const inside =
+    const const_dnnl_memory_desc_t inside =
         layout_of(pd, to_weight ? dnnl_query_diff_weights_md : dnnl_query_weights_md);
-    const dnnl_memory_desc_t *const scratch = layout_of(pd, dnnl_query_scratchpad_md);
+    const const_dnnl_memory_desc_t scratch = layout_of(pd, dnnl_query_scratchpad_md);
     const int64_t bytes = (int64_t)dnnl_memory_desc_get_size(inside);
-    const int is_same_layout = dnnl_memory_desc_equal(inside, &l->w);
+    const int is_same_layout = dnnl_memory_desc_equal(inside, layout(l, W));
     GPUR_TRY(refuse_slow(pd));
     TRY_DNNL(dnnl_primitive_create(&size->conv, pd));
     GPUR_TRY(make_pieces(c, l, inside, scratch, size));
@@ -208,20 +228,22 @@ static gpur_status make_size_objects(dnnl_plan *c, const layouts *l, const_dnnl_
         c->w_bytes = gpur_max(c->w_bytes, gpur_round_up(bytes, 256));
     if (is_same_layout)
         return GPUR_OK;
-    GPUR_TRY(make_memory(c, &l->w, &size->w_outside));
+    GPUR_TRY(make_memory(c, layout(l, W), &size->w_outside));
     GPUR_TRY(make_memory(c, inside, &size->w_inside));
-    return to_weight ? make_reorder(c, inside, &l->w, &size->reorder) : make_reorder(c, &l->w, inside, &size->reorder);
+    return to_weight ? make_reorder(c, inside, layout(l, W), &size->reorder)
+                     : make_reorder(c, layout(l, W), inside, &size->reorder);
 }
 
 static gpur_status make_size(dnnl_plan *c, int64_t images)
 {
-    layouts l;
     plan_size *const size = &c->sizes[c->count++];
     dnnl_primitive_attr_t attributes = NULL;
     dnnl_primitive_desc_t pd = NULL;
+    layouts l;
     size->images = images;
-    GPUR_TRY(describe(&c->base.shape, images, &l));
-    gpur_status status = make_attributes(&c->base.shape, &attributes);
+    gpur_status status = describe(&c->base.shape, images, &l);
+    if (status == GPUR_OK)
+        status = make_attributes(&c->base.shape, &attributes);
     if (status == GPUR_OK)
         status = c->base.shape.pass == GPUR_CONV_FORWARD ? describe_forward(c, &l, attributes, &pd)
                                                          : describe_backward(c, &l, attributes, &pd);
@@ -231,6 +253,7 @@ static gpur_status make_size(dnnl_plan *c, int64_t images)
         (void)dnnl_primitive_desc_destroy(pd);
     if (attributes)
         (void)dnnl_primitive_attr_destroy(attributes);
+    forget(&l);
     return status;
 }
 
@@ -261,8 +284,11 @@ static gpur_status build_plan(dnnl_plan *c)
     layouts l;
     TRY_DNNL(dnnl_engine_create(&c->engine, dnnl_cpu, 0));
     TRY_DNNL(dnnl_stream_create(&c->stream, c->engine, dnnl_stream_default_flags));
-    GPUR_TRY(describe(s, 1, &l));
-    GPUR_TRY(make_memory(c, &l.bias, &c->bias));
+    gpur_status status = describe(s, 1, &l);
+    if (status == GPUR_OK)
+        status = make_memory(c, layout(&l, BIAS), &c->bias);
+    forget(&l);
+    GPUR_TRY(status);
     c->piece = images_of_a_piece(c);
     const int64_t left = s->images % c->piece;
     for (int64_t images = 1; s->pass == GPUR_CONV_FORWARD && images < c->piece; images *= 2) {
