@@ -91,8 +91,8 @@ typedef struct gpur_training_config {
 GPUR_API gpur_status gpur_training_config_init(gpur_training_config *config, uint64_t size);
 
 /* Finds the environment, the preset and all settings. Nothing is written. GPUR_INVALID_ARGUMENT: an option that is
- * unknown, given twice, out of its range, of another system, or that does not go with others. GPUR_FILE_ERROR: the
- * folder to resume cannot be read. */
+ * unknown, given twice, out of its range, of another system, or that does not go with others; a folder for a new run
+ * that has files of one. GPUR_FILE_ERROR: the folder to resume cannot be read. */
 GPUR_API gpur_status gpur_training_create(const gpur_training_config *config, gpur_training **training);
 /* Destroys the training and what it has opened; what it has taken stays the caller's. NULL does nothing. */
 GPUR_API void gpur_training_destroy(gpur_training *training);
@@ -136,7 +136,7 @@ GPUR_API gpur_status gpur_training_fill(gpur_training *training, gpur_replay *re
 GPUR_API gpur_status gpur_training_adopt(gpur_training *training, gpur_replay *replay, gpur_learner *learner,
                                          gpur_run *run);
 
-/* Makes the folder of a new run, or goes back to the last checkpoint. A folder with files of a run is refused. */
+/* Makes the folder of a new run, or goes back to the last checkpoint. */
 GPUR_API gpur_status gpur_training_begin(gpur_training *training);
 
 /* config.json as a text, valid until it is destroyed; NULL: there is no memory. After gpur_training_begin. */

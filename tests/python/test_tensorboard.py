@@ -121,13 +121,18 @@ def test_curves_begin_anew_where_rows_were_cut_off_or_the_greediest_actor_comes_
     assert curves.read() is None
 
 
-def test_a_training_needs_no_tensorboard(tmp_path, monkeypatch):
-    for name in ["tensorboard", *(name for name in sys.modules if name.startswith("tensorboard."))]:
-        monkeypatch.setitem(sys.modules, name, None)
+@pytest.mark.parametrize("has_folder", [False, True])
+def test_a_training_needs_no_tensorboard(tmp_path, monkeypatch, has_folder):
+    """Nor is a folder of that name taken for the package."""
+    for name in [name for name in sys.modules if name.partition(".")[0] == "tensorboard"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *(path for path in sys.path if "-packages" not in path)])
+    if has_folder:
+        (tmp_path / "tensorboard").mkdir()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        train(out=tmp_path, steps=400)
-    assert not (tmp_path / "tensorboard").exists()
+        train(out=tmp_path / "run", steps=400)
+    assert not (tmp_path / "run/tensorboard").exists()
 
 
 def test_a_training_whose_events_cannot_be_written_says_so_once_and_goes_on(tmp_path):

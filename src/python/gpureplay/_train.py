@@ -422,7 +422,8 @@ class Training:
     def begin(self) -> None:
         """Makes the folder, or goes back to its checkpoint."""
         self._check(lib.gpur_training_begin(self._handle))
-        if self._folder is not None and importlib.util.find_spec("tensorboard") is not None:
+        found = importlib.util.find_spec("tensorboard")
+        if self._folder is not None and found is not None and found.origin is not None:  # no folder of that name
             from .tensorboard import LiveEvents
             self._live = LiveEvents(self._folder.absolute(), self._progress.warn)
 
