@@ -261,7 +261,7 @@ def test_a_bad_setting_is_refused(case):
 def test_leaves_of_a_space_cannot_be_folded():
     gymnasium = pytest.importorskip("gymnasium")
     box, keys = gymnasium.spaces.Box(-1, 1, (3,), np.float32), gymnasium.spaces.Discrete(3)
-    with pytest.raises(ValueError, match="no field 'obs'.*each one array: no Dict or Tuple space"):
+    with pytest.raises(ValueError, match="no field 'obs'.*each one array: of a Dict or Tuple space flatten=True"):
         make(gymnasium.spaces.Dict(a=box), action_space=keys, n_step=3)
     with make(box, action_space=keys, n_step=3) as buffer:
         assert [field.name for field in buffer.fields][-1] == "discount"

@@ -324,7 +324,7 @@ def tracks_episodes(spec: Spec) -> bool:
     must = spec.config.n_step > 1 or spec.config.layout == _c_api.LAYOUT_FRAMES
     if must and missing:
         raise ValueError(f"there is no field {missing[0]!r}; with n_step above 1 or layout \"frames\" steps want "
-                         f"{', '.join(_STEP_FIELDS)}, each one array: no Dict or Tuple space")
+                         f"{', '.join(_STEP_FIELDS)}, each one array: of a Dict or Tuple space flatten=True makes one")
     return must or (PREVIOUS in spec.fields and not missing)
 
 

@@ -8,7 +8,8 @@ A `from_` function makes a `ReplayBuffer` of the settings that it is given, as f
 for just the data set. Or it fills `into`, a `ReplayBuffer` or `LaneBuffer`, in which each episode is played in one
 lane. Steps are added as a program adds them, so that n_step, frame_stack, layout and flatten are as ever. Float64 is
 stored as float32, which rounds it. The last step of an episode counts as truncated if it is not terminated. progress:
-is called with the transitions done and those in all; an exception in it ends the call.
+is called with the transitions done and those in all; an exception in it ends the call. A buffer keeps what was added
+before an error amid the data.
 
 `to_minari`, `to_d4rl` and `to_lerobot` write the steps of episodes. A buffer of several environments or with n_step
 above 1 must have been made with keep_steps=True, but for a `LaneBuffer`. Episodes whose first steps were overwritten
