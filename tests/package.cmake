@@ -42,12 +42,18 @@ if(TARGET gpureplay_examples_env)
             -m gpureplay.train)
         set_property(TEST test_train_ga3c.${device} test_train_ga3c_in_python.${device} APPEND PROPERTY LABELS
             "${device}")
+        add_python_test(test_train_offline.${device} examples/test_train_offline.py ${device}
+            $<TARGET_FILE:gpureplay-train>)
+        add_python_test(test_train_offline_in_python.${device} examples/test_train_offline.py ${device}
+            ${Python3_EXECUTABLE} -m gpureplay.train)
+        set_property(TEST test_train_offline.${device} test_train_offline_in_python.${device} APPEND PROPERTY LABELS
+            "${device}")
         add_python_test(test_train_in_python.${device} examples/test_train.py ${device} ${Python3_EXECUTABLE} -m
             gpureplay.train)
         set_property(TEST test_train.${device} test_train_in_python.${device} APPEND PROPERTY LABELS "${device}")
         set_property(TEST test_train_in_python.${device} test_train_apex_in_python.${device}
             test_train_ga3c_in_python.${device} test_stops_in_python.${device} test_play_in_python.${device}
-            APPEND PROPERTY ENVIRONMENT
+            test_train_offline_in_python.${device} APPEND PROPERTY ENVIRONMENT
             PYTHONPATH=${PROJECT_SOURCE_DIR}/src/python GPUREPLAY_LIBRARY=$<TARGET_FILE:gpureplay>)
         foreach(name IN ITEMS actor_critic actor_learner minimal own_batches own_learner pendulum_dpg sequences)
             register(example_${name}.${device} "${device}" ${name} ${device} ${name}.${device}.safetensors)
@@ -129,7 +135,8 @@ foreach(name IN ITEMS shellcheck test_atari test_atari_plugin test_bench test_ca
         test_plugin test_python test_python_without_fast test_ray test_reference test_wheel test_scripts test_sources
         test_switches
         test_play.cpu test_play_in_python.cpu test_train.cpu test_train_apex.cpu test_train_apex_in_python.cpu
-        test_train_ga3c.cpu test_stops_in_python.cpu test_train_ga3c_in_python.cpu test_train_in_python.cpu)
+        test_train_ga3c.cpu test_stops_in_python.cpu test_train_ga3c_in_python.cpu test_train_in_python.cpu
+        test_train_offline.cpu test_train_offline_in_python.cpu)
     if(TEST ${name})
         set_property(TEST ${name} APPEND PROPERTY LABELS once)
     endif()

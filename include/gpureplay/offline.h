@@ -11,7 +11,7 @@
  * Trainings (training.h) have two presets of them:
  *
  *   "offline-dqn"  the learner of "fast-dqn" for stacks of frames of 84 x 84 bytes, of "fast-dqn-small" for other
- *                  images, and of "fast-dqn-small-vectors" for other observations
+ *                  images, and of "fast-dqn-small-vectors" for other observations, with learning rate 0.0001
  *   "offline-dpg"  the learner of "apex-dpg-small", for actions that are vectors of float32, -1 to 1
  *
  * What a network says of actions that the transitions do not have is unknown: DQN and DPG, made for transitions of

@@ -15,6 +15,8 @@
 
 enum { STEPS = 100000, EVAL_PERIOD = 10000, CHECKPOINT = 50000, LEAST_CAPACITY = 64 };
 
+static const float RATE_OF_VECTORS = 1e-4f; /* with a larger one it overrates sooner */
+
 static const char frames_of_papers[] = "fast-dqn", images[] = "fast-dqn-small", vectors[] = "fast-dqn-small-vectors";
 
 static const gpur_field *find_field(const gpur_train_settings *s, const char *name)
@@ -240,6 +242,8 @@ static gpur_status fill_dqn(gpur_train_settings *s)
                                        "the data", &info, &s->dqn, &s->all.eval_epsilon));
     if (axis > 0)
         s->dqn.network.input_layout = GPUR_HWC;
+    if (dims < 2)
+        s->dqn.optimizer.learning_rate.first = RATE_OF_VECTORS;
     s->dqn.index_source = GPUR_SOURCE_AUTO;
     s->dqn.network.num_actions = s->env.info.action.num_actions; /* 0: the rows tell it */
     return GPUR_OK;

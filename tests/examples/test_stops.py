@@ -21,6 +21,7 @@ POLE = ("--prepopulation", "1000", "--target-period", "1000", "--checkpoint", "2
         "--eval-episodes", "3", "--steps", "12000")
 ACTORS = ("--actors", "2", "--prepopulation", "500", "--checkpoint", "2000", "--eval-period", "2000",
           "--eval-episodes", "2", "--steps", "6000")
+OFFLINE = ("--checkpoint", "500", "--eval-period", "700", "--eval-episodes", "2", "--steps", "3000")
 # Of each preset the environment, its options, and whether results are the same bits each time.
 SYSTEMS = {
     "fast-dqn-small-vectors": ("CartPole-v1", POLE, True),
@@ -29,6 +30,7 @@ SYSTEMS = {
     "apex-dpg-small": ("Pendulum", ACTORS, False),
     "ga3c-small": ("CartPole-v1", ("--agents", "4", "--checkpoint", "5000", "--eval-episodes", "2", "--steps",
                                    "20000"), False),
+    "offline-dqn": ("CartPole-v1", OFFLINE, True),  # on the transitions of the first
 }
 
 
@@ -77,6 +79,8 @@ def main():
     with tempfile.TemporaryDirectory() as name:
         for preset, (env, options, is_same) in SYSTEMS.items():
             words = [preset, "--env", env, "--device", DEVICE, "--threads", "1", "--seed", "7", *options]
+            data = Path(name, "rows.safetensors")
+            words += ["--data", str(data)] * (preset == "offline-dqn")
             whole, begun, stops, runs = Path(name, "whole"), time.monotonic(), 0, 0
             tried = subprocess.run([*PROGRAM, *words, "--out", whole], capture_output=True, text=True, check=False)
             if "cannot save to files" in tried.stderr or (tried.returncode == 2 and DEVICE != "cpu"):
@@ -84,6 +88,8 @@ def main():
                 sys.exit(77)
             assert tried.returncode == 0, tried.stderr
             seconds = time.monotonic() - begun
+            if not data.exists():
+                shutil.copy(whole / "checkpoint/replay.safetensors", data)
             while runs < RUNS or (stops == 0 and runs < 10 * RUNS):
                 runs += 1
                 stops += a_run_that_is_stopped_goes_on(Path(name, "run"), whole, words, seconds, is_same)

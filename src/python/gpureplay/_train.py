@@ -340,6 +340,8 @@ class Training:
             options["device"] = given["device"].name
         if given.get("data") is not None:
             options["data"] = file_of(given["data"]) or _AN_OBJECT
+        if isinstance(given.get("data"), ReplayBuffer):
+            options["device"] = given["data"].device.name
         if not self._stored:
             if envs.count is not None:
                 options["num_envs"] = envs.count

@@ -54,7 +54,9 @@ def _make(config: dict[str, Any], env: str | None, env_options: str | None, vide
     if video is not None and importlib.util.find_spec("moviepy") is None:
         raise ModuleNotFoundError("Gymnasium writes videos with moviepy, which is not installed; `pip install moviepy`",
                                   name="moviepy")
-    name = env or config["options"]["env"]
+    name = env or config["options"].get("env")
+    if name is None:
+        raise ValueError("the run had no environment; --env must give the game to play")
     if name.startswith("("):
         raise ValueError("the run had an environment without a name, made by a function, say; --env must give the name "
                          "of one like it: module:make_env")
@@ -111,7 +113,7 @@ def _config_of(run: Path, env: str | None) -> dict[str, Any]:
 
 def _epsilon_of(config: dict[str, Any]) -> float:
     """That of the run's evaluations; actor-critics have none."""
-    return float(next((config[name]["eval_epsilon"] for name in ("run", "apex") if name in config), 0.0))
+    return float(next((config[name]["eval_epsilon"] for name in ("run", "apex", "offline") if name in config), 0.0))
 
 
 def play(run: str | os.PathLike[str], *, episodes: int = 5, seed: int = 1, weights: str = "last", greedy: bool = False,
@@ -140,12 +142,18 @@ def play(run: str | os.PathLike[str], *, episodes: int = 5, seed: int = 1, weigh
         for number in range(envs):
             made.append(_make(config, env, env_options, video, number))
             closing.callback(made[-1].close)
+        if not config["environment"].get("name"):  # whose bounds the policy has
+            policy._translation = policy._translation._replace(bounds=_bounds_of(made[0].action_space))
         own = 0.0 if policy.config["head"] in ("softmax_value", "tanh_action") else _epsilon_of(config)
         act = _actor(policy, 0.0 if greedy else own if epsilon is None else epsilon, greedy)
         limit = sys.maxsize if config["environment"].get("max_steps") else _c_api.EVALUATION_STEPS
         sees = [_stacked(policy._obs.shape, one.observation_space.shape or (),
                          config.get("replay", {}).get("stack_pad") == "repeat") for one in made]
         yield from _play_all(made, sees, act, limit, seed, episodes, on_obs, stop)
+
+
+def _bounds_of(space: Any) -> Any:
+    return (space.shape, space.low.ravel().tolist(), space.high.ravel().tolist()) if hasattr(space, "low") else None
 
 
 def _actor(policy: Policy, epsilon: float, greedy: bool) -> Callable[[np.ndarray], list[Any]]:

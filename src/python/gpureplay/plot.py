@@ -79,7 +79,7 @@ def evaluations_of(folder: Path) -> Curve:
 
 def settings_of(config: dict[str, Any]) -> str:
     """What runs of one curve have in common."""
-    names = ("environment", "run", "apex", "ga3c", "replay", "learner", "dpg", "actor_critic")
+    names = ("environment", "run", "apex", "ga3c", "offline", "replay", "learner", "dpg", "actor_critic")
     parts = {name: dict(config[name]) for name in names if name in config}
     for part in parts.values():
         part.pop("seed", None)
@@ -91,6 +91,8 @@ def _label_of(config: dict[str, Any]) -> str:
         return f"{config['environment']['name']}, Ape-X, {config['apex']['actors']} actors"
     if "ga3c" in config:
         return f"{config['environment']['name']}, {config['ga3c']['system']}, {config['ga3c']['agents']} agents"
+    if "offline" in config:
+        return f"{config['environment']['name']}, {config['options']['preset']}"
     run = config["run"]
     words = {(0, 0): "standard", (1, 0): "concurrent", (0, 1): "synchronized", (1, 1): "concurrent, synchronized"}
     mode = words[bool(run["concurrent"]), bool(run["synchronized"])]
