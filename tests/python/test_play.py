@@ -72,6 +72,7 @@ def test_both_programs_play_the_same_games(frames, weights):
 @in_c
 def test_the_module_plays(pole):
     shown = module("play", pole, "--episodes", 3).stdout
+    assert shown == module("play", pole, "--episodes", 3, "--seed", 3).stdout  # the run's
     scores = [float(score) for score in re.findall(r"^game \d: return (\d+), \1 steps$", shown, flags=re.M)]
     assert len(scores) == 3 and f"mean return {np.mean(scores):.7g} of 3 games" in shown
     assert shown == module("play", pole, "--episodes", 3).stdout
@@ -139,7 +140,7 @@ def test_a_file_needs_its_game(pole, tmp_path):
     file = tmp_path / "best.safetensors"
     file.write_bytes((pole / "best.safetensors").read_bytes())
     assert "--env is missing and " in module("train", "evaluate", file, wanted=2).stderr
-    given = ("--env", "CartPole-v1", "--episodes", 4, "--greedy")
+    given = ("--env", "CartPole-v1", "--episodes", 4, "--greedy", "--seed", 1)
     of_file = module("train", "evaluate", file, *given).stdout
     assert of_file == module("train", "evaluate", pole, "--weights", "best", *given).stdout
 
@@ -169,6 +170,7 @@ def test_messages_have_the_name_that_was_typed(typed, said):
                                   timeout=120, env={**os.environ, "PYTHONPATH": str(PACKAGE)})
             for words in (("--help",), ("no-such-thing",))}
     assert done["--help",].stdout.startswith(f"usage: {said} "), done
+    assert re.search(r"--seed N +of everything random; the run's\n", done["--help",].stdout), done
     assert done["no-such-thing",].stderr.splitlines()[-1].startswith(f"{said}: "), done
 
 

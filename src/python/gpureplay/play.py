@@ -14,6 +14,7 @@ import collections
 import contextlib
 import importlib.util
 import os
+import re
 import signal
 import sys
 import time
@@ -27,7 +28,7 @@ from . import _c_api
 from ._device import Device
 from ._door import end_without_reader, lines_of_warnings, program
 from ._envs import is_native, maker_of_name, options_dict
-from ._library import GpureplayError
+from ._library import GpureplayError, lib, text_by
 from ._make_envs import make_env
 from ._policy import Policy
 from ._run_folder import read_config
@@ -249,49 +250,47 @@ def _show_result(games: list[Game]) -> None:
 
 def _check(given: dict[str, Any]) -> None:
     for name, high in (("episodes", 10**15), ("envs", _MAX_ENVS)):
-        if given.get(name) is not None and not 1 <= given[name] <= high:
+        if name in given and not 1 <= given[name] <= high:
             raise ValueError(f"--{name} is {given[name]}; it must be 1 to {high}")
-    if not 0 <= (given["epsilon"] or 0) <= 1:
+    if not 0 <= given.get("epsilon", 0) <= 1:
         raise ValueError(f"--epsilon is {given['epsilon']}; it must be 0 to 1")
-    if given["greedy"] and given["epsilon"] is not None:
+    if given["greedy"] and "epsilon" in given:
         raise ValueError(f"--epsilon is {given['epsilon']:g} beside --greedy, which is the best action always; leave "
                          "one of them out")
-    if given["video"] is not None and (given.get("envs") or 1) > 1:
+    if "video" in given and given.get("envs", 1) > 1:
         raise ValueError(f"--envs is {given['envs']}; beside --video it must be 1")
+
+
+def _parser(command: str) -> argparse.ArgumentParser:
+    """The options are those of gpureplay-train, as the library tells them, and --video."""
+    parser = argparse.ArgumentParser(prog=program(command), description=__doc__, allow_abbrev=False,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("run", metavar="RUN", help="the folder of a run, or with --env a learner's file")
+    parser.add_argument("--video", metavar="FOLDER", help="where a video of each episode goes")
+    types = {"epsilon": float, **dict.fromkeys(("episodes", "envs", "seed", "threads"), _whole)}
+    text = text_by(lib.gpur_training_help, command.encode(), None, None)
+    for name, value, meaning in re.findall(r"^  --([a-z-]+) ?(\S*) +(.*(?:\n {30}.*)*)", text, flags=re.M):
+        choices = value.split("|") if "|" in value else None
+        how: dict[str, Any] = {"metavar": value, "type": types.get(name, str), "choices": choices} if value else {
+            "action": "store_true"}
+        parser.add_argument(f"--{name}", help=" ".join(meaning.split()), **how)
+    return parser
 
 
 @lines_of_warnings()
 def main(command: str = "play") -> int:
     """command: "play", or "evaluate", which shows the result alone."""
     is_play = command == "play"
-    default = 5 if is_play else 30
-    parser = argparse.ArgumentParser(prog=program(command), description=__doc__, allow_abbrev=False,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("run", metavar="RUN", help="the folder of a run, or with --env a learner's file")
-    parser.add_argument("--episodes", metavar="N", type=_whole, default=default, help=f"games; {default}")
-    if is_play:
-        parser.add_argument("--text", action="store_true", help="draw what the game shows: small images as letters, "
-                            "else its numbers")
-    else:
-        parser.add_argument("--envs", metavar="N", type=_whole, help="environments; 8, with --video 1")
-    parser.add_argument("--video", metavar="FOLDER", help="where a video of each episode goes")
-    parser.add_argument("--weights", choices=_FILES, default="last", help="of the best evaluation, or the last ones")
-    parser.add_argument("--epsilon", metavar="X", type=float, help="probability of a random action; that of the run's "
-                        f"evaluations, or of a file {_FILE_EPSILON}")
-    parser.add_argument("--greedy", action="store_true", help="the best action always")
-    parser.add_argument("--seed", metavar="N", type=_whole, default=1, help="of everything random")
-    parser.add_argument("--env", metavar="NAME", help="the environment, in place of the run's, or of a file")
-    parser.add_argument("--env-options", metavar="LIST", help="the environment's: a=1,b=2")
-    parser.add_argument("--device", metavar="NAME", default="auto", help="auto, cpu or cuda:N")
-    parser.add_argument("--threads", metavar="N", type=_whole, default=0, help="threads that compute on the CPU; 0: as "
-                        "many as there are cores")
-    given = vars(parser.parse_args())
+    given = {name: value for name, value in vars(_parser(command).parse_args()).items() if value is not None}
+    given.setdefault("episodes", 5 if is_play else 30)
     games: list[Game] = []
     try:
         _check(given)
         if given.pop("text", False):
             given["on_obs"] = _draw
-        given["envs"] = min(given.get("envs") or (1 if is_play or given["video"] is not None else 8), given["episodes"])
+        given["envs"] = min(given.get("envs", 1 if is_play or "video" in given else 8), given["episodes"])
+        options = _config_of(Path(given["run"]), given.get("env"))["options"]
+        given = {**{name: int(options[name]) for name in ("seed", "threads") if name in options}, **given}
         received = _listen_to_signals()
         for game in play(given.pop("run"), stop=lambda: received, **given):
             games.append(game)
