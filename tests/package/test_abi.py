@@ -21,8 +21,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 RECORD = Path(__file__).with_name("abi.json")
 # gpureplay.sb3 and gpureplay.fast_td3 have the names of the classes whose place they take, which their own tests call.
-MODULES = ["gpureplay", "gpureplay.compare", "gpureplay.envs", "gpureplay.jax", "gpureplay.play", "gpureplay.plot",
-           "gpureplay.ray", "gpureplay.tensorboard"]
+MODULES = ["gpureplay", "gpureplay.compare", "gpureplay.data", "gpureplay.envs", "gpureplay.jax", "gpureplay.play",
+           "gpureplay.plot", "gpureplay.ray", "gpureplay.tensorboard"]
 SYSTEMS, MOST = 8, 100  # more than there are kinds of presets; and presets, or options of one
 
 # What is there.
