@@ -48,9 +48,15 @@ static gpur_status read_position(const char *folder, int has_replay, gpur_folder
     return GPUR_OK;
 }
 
+/* Their priorities change with training, and they may still grow. */
+static const char demonstrations_name[] = "demonstrations.safetensors";
+
 gpur_status gpur_folder_save(const char *folder, gpur_learner *learner, gpur_folder_position *position)
 {
     char path[GPUR_FOLDER_PATH];
+    GPUR_TRY(gpur_folder_path(folder, demonstrations_name, path));
+    if (learner->demonstrations)
+        GPUR_TRY(gpur_replay_save(learner->demonstrations, path, NULL));
     GPUR_TRY(gpur_folder_path(folder, "replay.safetensors", path));
     GPUR_TRY(gpur_replay_save(learner->replay, path, NULL));
     GPUR_TRY(gpur_folder_path(folder, "learner.safetensors", path));
@@ -78,6 +84,9 @@ gpur_status gpur_folder_load(const char *folder, gpur_learner *learner, int32_t 
     GPUR_TRY(gpur_folder_path(folder, "replay.safetensors", path));
     if (!refill)
         GPUR_TRY(gpur_replay_load(learner->replay, path, NULL));
+    GPUR_TRY(gpur_folder_path(folder, demonstrations_name, path));
+    if (learner->demonstrations)
+        GPUR_TRY(gpur_replay_load(learner->demonstrations, path, NULL));
     GPUR_TRY(gpur_folder_path(folder, "learner.safetensors", path));
     return gpur_learner_load(learner, path, NULL);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The folder of a saved run: the replay's file, the learner's, and the run's own. */
+/* The folder of a saved run: the replay's file, the learner's, the run's own, and that of demonstrations if there are
+ * any. */
 #pragma once
 
 #include "base/status.h"
@@ -20,7 +21,7 @@ typedef struct gpur_folder_position {
     int64_t rows;    /* transitions appended */
 } gpur_folder_position;
 
-/* Writes the files of a learner and of its replay, which the run's own file follows. */
+/* Writes the files of a learner and of its replays, which the run's own file follows. */
 gpur_status gpur_folder_save(const char *folder, gpur_learner *learner, gpur_folder_position *position);
 
 /* Refuses files of another position than that which the run's own file has: they are of different saves. `refill` 1:

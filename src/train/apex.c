@@ -106,6 +106,7 @@ static gpur_status complete(const gpur_options *o, gpur_train_settings *s)
 static gpur_status open_all(gpur_train_settings *s, gpur_train_handles *h)
 {
     GPUR_TRY(gpur_replay_create(h->device, &s->replay, &h->replay));
+    GPUR_TRY(gpur_train_open_demonstrations(s, h));
     GPUR_TRY(has_dpg(s) ? gpur_dpg_create(h->replay, &s->dpg, &h->learner)
                         : gpur_dqn_create(h->replay, &s->dqn, &h->learner));
     return gpur_apex_create(h->learner, &s->all, &s->apex, &h->run);

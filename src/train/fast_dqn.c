@@ -116,6 +116,7 @@ static gpur_status complete(const gpur_options *o, gpur_train_settings *s)
 static gpur_status open_all(gpur_train_settings *s, gpur_train_handles *h)
 {
     GPUR_TRY(gpur_replay_create(h->device, &s->replay, &h->replay));
+    GPUR_TRY(gpur_train_open_demonstrations(s, h));
     GPUR_TRY(gpur_dqn_create(h->replay, &s->dqn, &h->learner));
     return gpur_fast_dqn_create(h->learner, &s->all, &s->fast_dqn, &h->run);
 }

@@ -56,6 +56,8 @@ enum {
     "arithmetic of matrix products and convolutions on a GPU; auto: tf32, or fp32 where a train step is one kernel, "  \
     "and on the CPU fp32. A run keeps what it began with"
 
+#define RATIO_MEANING "that part, which must be a whole number of transitions"
+
 /* The order is that of the file and of the help. */
 static const gpur_option table[] = {
     ROW("env", "NAME", ALL, TEXT, env_name, "a game of --list, or a plug-in: ./games.so or ./games.so:Corridor"),
@@ -113,6 +115,12 @@ static const gpur_option table[] = {
         .high = GPUR_MAX_STACK, .needs_stack = 1),
     ROW("batch", "N", ANY_DQN, INT64, dqn.batch_size, "transitions of a train step", .low = 1),
     ROW("batch", "N", ANY_DPG, INT64, dpg.batch_size, "transitions of a train step", .low = 1),
+    ROW("demonstrations", "FILE", REPLAY, TEXT, demonstrations,
+        "the file of a replay, such as that of a checkpoint, from which a part of each batch is drawn"),
+    ROW("demonstration_ratio", "X", DQN, FLOAT, dqn.demonstration_ratio, RATIO_MEANING, .high = 1,
+        .needs_demonstrations = 1),
+    ROW("demonstration_ratio", "X", APEX_DPG, FLOAT, dpg.demonstration_ratio, RATIO_MEANING, .high = 1,
+        .needs_demonstrations = 1),
     ROW("learning_rate", "X", ANY_DQN, FLOAT, dqn.optimizer.learning_rate.first, "of the optimizer"),
     ROW("learning_rate", "X", ANY_DPG, FLOAT, dpg.actor_optimizer.learning_rate.first,
         "of the optimizers of both networks"),
@@ -493,6 +501,10 @@ static const char *reason_against(const gpur_option *option, const gpur_train_se
         return " and {estimator is}, which does not have it; leave one of them out";
     if (option->needs_stack && s->replay.layout != GPUR_LAYOUT_FRAMES)
         return ", and {env is}, which does not show one image without channels; leave the option out";
+    if (option->needs_demonstrations && !s->demonstrations)
+        return " and {demonstrations} is missing; it must be the file of a replay";
+    if (option->at == AT(demonstrations) && s->dqn.returns.cache_size > 0)
+        return " and {preset is}, which draws from a cache of returns; leave the option out, or take another preset";
     return NULL;
 }
 
@@ -600,7 +612,8 @@ static gpur_status make_env_absolute(gpur_options *o)
     return gpur_options_override(o, "env", path);
 }
 
-/* So do the folder of remote actors, and a file of data. What is in parentheses is no file, but an object of Python. */
+/* So do the folder of remote actors, and files of data and of demonstrations. What is in parentheses is no file, but an
+ * object of Python. */
 static gpur_status make_path_absolute(gpur_options *o, const char *name)
 {
     char path[GPUR_MAX_PATH], here[PATH_MAX];
@@ -619,6 +632,7 @@ gpur_status gpur_options_begin(gpur_options *o, gpur_train_settings *s)
     GPUR_TRY(make_env_absolute(o));
     GPUR_TRY(make_path_absolute(o, "folder"));
     GPUR_TRY(make_path_absolute(o, "data"));
+    GPUR_TRY(make_path_absolute(o, "demonstrations"));
     o->settings = s;
     s->env_options = "";
     s->device = "auto";

@@ -51,8 +51,9 @@ typedef struct gpur_option {
     const char *meaning;
     int64_t low, high; /* of whole numbers; of others `high` alone. `high` 0: the largest that there is */
 
-    /* Without these it has no meaning: stacks of frames, a cache of returns by one of a set of estimators (0: none). */
-    int32_t needs_stack, estimators;
+    /* Without these it has no meaning: stacks of frames, demonstrations, a cache of returns by one of a set of
+     * estimators (0: none). */
+    int32_t needs_stack, needs_demonstrations, estimators;
 } gpur_option;
 
 typedef struct gpur_given {

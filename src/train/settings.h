@@ -38,11 +38,12 @@ typedef struct gpur_train_settings {
     gpur_apex_config apex;
     gpur_ga3c_config ga3c;
 
-    int64_t exploration_steps; /* in which epsilon falls */
-    int32_t act;               /* 1: by the target network */
-    int64_t cache_size;        /* of the cache of returns; 0: as many as train steps draw */
-    int32_t prioritized;       /* 0: an Ape-X learner draws uniformly */
-    int32_t processes;         /* 1: the actors of Ape-X are processes */
+    int64_t exploration_steps;  /* in which epsilon falls */
+    int32_t act;                /* 1: by the target network */
+    int64_t cache_size;         /* of the cache of returns; 0: as many as train steps draw */
+    int32_t prioritized;        /* 0: an Ape-X learner draws uniformly */
+    int32_t processes;          /* 1: the actors of Ape-X are processes */
+    const char *demonstrations; /* the file of a replay; NULL: there are none */
     const char *epsilons_text;
     float epsilons[GPUR_APEX_MAX_ACTORS]; /* those that `apex` points to */
 

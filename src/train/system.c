@@ -78,6 +78,29 @@ gpur_status gpur_train_use_batch(const gpur_options *o, int64_t capacity, int64_
     return GPUR_OK;
 }
 
+static gpur_status load_demonstrations(const gpur_train_settings *s, gpur_train_handles *h)
+{
+    gpur_replay_config config = s->replay;
+    gpur_checkpoint_info info = {.size = sizeof info};
+    GPUR_TRY(gpur_checkpoint_get_info(s->demonstrations, &info));
+    if (strcmp(info.kind, "replay") != 0)
+        return gpur_fail(GPUR_FILE_ERROR, "%s is a file of kind \"%s\"; demonstrations must be of kind \"replay\"",
+                         s->demonstrations, info.kind);
+    config.capacity = info.capacity;
+    config.min_size = config.block_rows = 0;
+    GPUR_TRY(gpur_replay_create(h->device, &config, &h->demonstrations));
+    return gpur_replay_load(h->demonstrations, s->demonstrations, NULL);
+}
+
+gpur_status gpur_train_open_demonstrations(gpur_train_settings *s, gpur_train_handles *h)
+{
+    if (!s->demonstrations)
+        return GPUR_OK;
+    GPUR_TRY(gpur_prefix_error(load_demonstrations(s, h), "demonstrations"));
+    s->dqn.demonstrations = s->dpg.demonstrations = h->demonstrations;
+    return GPUR_OK;
+}
+
 void gpur_train_use_frame_stack(gpur_train_settings *s)
 {
     if (s->replay.layout == GPUR_LAYOUT_FRAMES)

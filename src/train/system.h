@@ -24,7 +24,8 @@ double gpur_row_value(const gpur_row *row, const char *name);
 /* The handles of a training. */
 typedef struct gpur_train_handles {
     gpur_device *device;
-    gpur_replay *replay; /* NULL: the learner has none */
+    gpur_replay *replay;         /* NULL: the learner has none */
+    gpur_replay *demonstrations; /* NULL: there are none */
     gpur_learner *learner;
     gpur_run *run;
 } gpur_train_handles;
@@ -115,6 +116,10 @@ int gpur_train_is_small(const gpur_train_settings *settings);
 /* Refuses a batch of which the replay holds less than two, and makes room for a large one. */
 gpur_status gpur_train_use_batch(const gpur_options *options, int64_t capacity, int64_t batch_size,
                                  gpur_replay_config *replay);
+
+/* Loads the demonstrations into a replay with the settings of the learner's own, as large as that of the file, for the
+ * learner's settings. Does nothing if there are none. */
+gpur_status gpur_train_open_demonstrations(gpur_train_settings *settings, gpur_train_handles *handles);
 
 /* Sets stacks of `replay.frame_stack` frames. */
 void gpur_train_use_frame_stack(gpur_train_settings *settings);

@@ -256,6 +256,7 @@ static void close_handles(gpur_train_handles *h)
     gpur_run_destroy(h->run);
     gpur_learner_destroy(h->learner);
     gpur_replay_destroy(h->replay);
+    gpur_replay_destroy(h->demonstrations);
     gpur_device_close(h->device);
     *h = (gpur_train_handles){0};
 }
@@ -382,6 +383,7 @@ gpur_status gpur_training_get_settings(gpur_training *t, gpur_training_settings 
         .processes = s->processes,
         .preset = s->preset,
         .device = s->device,
+        .demonstrations = s->demonstrations,
         .run = &s->all,
         .fast_dqn = &s->fast_dqn,
         .apex = &s->apex,

@@ -272,6 +272,32 @@ def a_burst_is_an_option(folder):
     assert results_of(folder / "parts") == results_of(folder / "burst")
 
 
+def a_part_of_each_batch_is_drawn_from_a_file(folder, whole):
+    """A run with demonstrations goes on bit for bit."""
+    file = whole / "checkpoint/replay.safetensors"
+    given = {"demonstrations": file, "demonstration-ratio": 0.25}
+    run(*pole(out=folder / "all", steps=4000, **given))
+    run(*pole(out=folder / "none", steps=4000))
+    config = json.loads((folder / "all/config.json").read_text())["options"]
+    assert (config["demonstrations"], config["demonstration-ratio"]) == (str(file), 0.25)
+    assert "demonstration-ratio" not in json.loads((folder / "none/config.json").read_text())["options"]
+    assert results_of(folder / "all")[2] != results_of(folder / "none")[2]
+    run(*pole(out=folder / "parts", steps=2000, **given))
+    assert (folder / "parts/checkpoint/demonstrations.safetensors").exists()
+    run("--resume", folder / "parts", "--steps", 4000)
+    assert results_of(folder / "parts") == results_of(folder / "all")
+    for options, words in (
+        ({"demonstration-ratio": 0.25}, "--demonstration-ratio is 0.25 and --demonstrations is missing"),
+        ({**given, "demonstration-ratio": 0.3}, "--demonstration-ratio is 0.3, which of batch_size 32 is 9.6"),
+        ({"demonstrations": folder / "no"}, f"{folder / 'no'}: "),
+        ({"demonstrations": whole / "learner.safetensors"}, 'of kind "learner"; demonstrations must be of kind'),
+        ({**given, "preset": "vrc-2021-small", "lambda": 0.5}, "--preset is vrc-2021-small, which draws from a cache"),
+    ):
+        refused = run(*pole(out=folder / "refused", **options), status=2).stderr
+        assert words in refused, refused
+        assert not (folder / "refused").exists()
+
+
 def returns_of_several_steps_are_trained_on(folder):
     """By each estimator; one run of it goes on bit for bit."""
     options = {"preset": "vrc-2021-small", "steps": 2000, "checkpoint": 1000}
@@ -643,6 +669,7 @@ def main():
         without_exploration_steps_epsilon_has_its_last_value(folder / "greedy")
         the_network_to_act_by_and_whole_episodes_are_options(folder)
         a_burst_is_an_option(folder / "bursts")
+        a_part_of_each_batch_is_drawn_from_a_file(folder / "demonstrations", whole)
         returns_of_several_steps_are_trained_on(folder / "returns")
         the_cache_of_returns_has_options(folder / "cache")
         entries_that_train_nothing_are_reported(folder / "missing")
@@ -658,7 +685,7 @@ def main():
         (folder / "breaks").mkdir()
         a_run_that_fails_says_how_it_goes_on(folder / "breaks")
         a_full_disk_ends_the_run(folder / "full")
-    print(f"test_train {DEVICE}: 24 tests")
+    print(f"test_train {DEVICE}: 25 tests")
 
 
 if __name__ == "__main__":

@@ -246,8 +246,8 @@ TRAININGS = {
 # Whole numbers may be written as 1e6.
 OPTION_TYPES = {"TEXT": "str", "INT64": "int | float", "INT32": "int", "SWITCH": "bool", "FLOAT": "float",
                 "DOUBLE": "float"}
-OTHER_TYPES = {"epsilons": "str | Sequence[float]", "folder": "str | os.PathLike[str]",
-               "data": "str | os.PathLike[str] | ReplayBuffer"}
+OTHER_TYPES = {"epsilons": "str | Sequence[float]", "data": "str | os.PathLike[str] | ReplayBuffer",
+               **dict.fromkeys(("folder", "demonstrations"), "str | os.PathLike[str]")}
 
 
 def systems_of(text, sets):

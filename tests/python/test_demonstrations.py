@@ -113,3 +113,8 @@ def test_the_buffer_of_demonstrations_lives_as_long_as_the_learner_and_closes_it
         agent.train()
     with pytest.raises(gpureplay.Closed):
         gpureplay.DQN(buffer_of(device, 100), 2, demonstrations=shown)
+
+
+def test_train_takes_a_file(device, tmp_path):
+    with pytest.raises(TypeError, match="agent has \"demonstrations\", which is a keyword of `train`"):
+        gpureplay.train("CartPole-v1", steps=100, agent={"demonstrations": buffer_of(device, 1)})

@@ -1131,6 +1131,7 @@ class TrainingSettings(Sized):
         ("dqn", c_void_p),
         ("dpg", c_void_p),
         ("actor_critic", c_void_p),
+        ("demonstrations", c_char_p),
     ]
 
 

@@ -294,6 +294,8 @@ class DQNTraining(TrainArguments, total=False):
     capacity: int | float | None
     frame_stack: int | None
     batch: int | float | None
+    demonstrations: str | os.PathLike[str] | None
+    demonstration_ratio: float | None
     learning_rate: float | None
     optimizer: Literal["adam", "rmsprop_tf", "rmsprop_keras2", "rmsprop_torch", "rmsprop_deepmind", "adam_tf"] | None
     exploration_steps: int | float | None
@@ -323,6 +325,8 @@ class ApexTraining(TrainArguments, total=False):
     capacity: int | float | None
     frame_stack: int | None
     batch: int | float | None
+    demonstrations: str | os.PathLike[str] | None
+    demonstration_ratio: float | None
     learning_rate: float | None
     optimizer: Literal["adam", "rmsprop_tf", "rmsprop_keras2", "rmsprop_torch", "rmsprop_deepmind", "adam_tf"] | None
     checkpoint: int | float | None
@@ -348,6 +352,8 @@ class DDPGTraining(TrainArguments, total=False):
     eval_episodes: int | float | None
     capacity: int | float | None
     batch: int | float | None
+    demonstrations: str | os.PathLike[str] | None
+    demonstration_ratio: float | None
     learning_rate: float | None
     checkpoint: int | float | None
     actors: int | None
@@ -423,6 +429,8 @@ class TrainOptions(TypedDict, total=False):
     capacity: int | float | None
     frame_stack: int | None
     batch: int | float | None
+    demonstrations: str | os.PathLike[str] | None
+    demonstration_ratio: float | None
     learning_rate: float | None
     optimizer: Literal["adam", "rmsprop_tf", "rmsprop_keras2", "rmsprop_torch", "rmsprop_deepmind", "adam_tf"] | None
     exploration_steps: int | float | None

@@ -26,17 +26,18 @@ from . import _c_api
 from ._actor_critic import ActorCritic
 from ._apex import Apex, processes_of, refuse_other_envs as refuse_envs_of_apex, set_command
 from ._buffer import ReplayBuffer
-from ._config import BUFFER_SETTINGS, RunConfigs, Settings, keywords_of_buffer, keywords_of_learner, leaves_doubt
+from ._config import (BUFFER_SETTINGS, RunConfigs, Settings, keywords_of_buffer, keywords_of_learner, leaves_doubt,
+                      shortest)
 from ._ddpg import DDPG
 from ._device import Device, TorchDevice, caller_depth
 from ._door import buffer_words, is_program, own_words, program
 from ._envs import EnvOptions, NativeEnvs, check_text, env_info, name_of_path, open_envs, options_text
 from ._ga3c import GA3C, refuse_other_envs as refuse_envs_of_ga3c
-from ._handle import DeferredSignals, signals_after
+from ._handle import DeferredSignals, file_info, signals_after
 from ._inputs import flag
 from ._learner import DQN
-from ._library import (Advice, GpureplayError, Interrupted, InvalidArgument, Unavailable, check, failed, in_c, lib,
-                       text_by, texts_in_c, with_advice)
+from ._library import (Advice, FileError, GpureplayError, Interrupted, InvalidArgument, Unavailable, check, failed,
+                       in_c, lib, text_by, texts_in_c, with_advice)
 from ._offline import NoEnvs, Offline, file_of, refuse_other_envs as refuse_envs_offline
 from ._options import ACTOR_CRITIC, ALL, OFFLINE, PRESETS, keyword_of, option_of, refuse_unknown, system_of, text_of
 from ._progress import Progress
@@ -256,6 +257,8 @@ class Training:
         if self._run_class is Offline and self._overrides["buffer"]:
             raise InvalidArgument(f"buffer is {self._overrides['buffer']}; offline its settings are those of the data, "
                                   "so leave it out")
+        if "demonstrations" in self._overrides["agent"]:
+            raise TypeError("agent has \"demonstrations\", which is a keyword of `train`: the file of a buffer")
         for name, settings in self._overrides.items():
             if "check_nan" in settings:  # whose keyword always has a value
                 raise TypeError(f"{name} has \"check_nan\", which is a keyword of `train`: "
@@ -511,12 +514,19 @@ class Training:
                 settings["prioritized"] = config.index_source != _c_api.UNIFORM and bool(replay.prioritized)
             networks = {name: {**settings[name], **found} for name, found in self._networks().items()}
             try:
+                if self._settings.demonstrations is not None:
+                    settings["demonstrations"] = _demonstrations(self._settings.demonstrations, device,
+                                                                 self._keywords_of(replay))
+                    settings["demonstration_ratio"] = shortest(config.demonstration_ratio)
                 self._agent = self._agent_class(self._buffer, **{**settings, **given, **networks})
             except BaseException:
                 self._close_buffer()
                 raise
             _copy(self._buffer._spec.config, replay)
         _copy(self._agent._config, config)
+
+    def _keywords_of(self, replay: _c_api.ReplayConfig) -> Settings:
+        return {**keywords_of_buffer(replay), "check_nan": self._check_nan, **self._overrides["buffer"]}
 
     def _make_buffer(self, device: Device, replay: _c_api.ReplayConfig) -> None:
         """Offline it has its transitions then, of which the library's settings get the number of actions."""
@@ -525,8 +535,7 @@ class Training:
             self._buffer = data
         else:
             with buffer_words(self.system):
-                self._buffer = ReplayBuffer(device=device, **{
-                    **keywords_of_buffer(replay), "check_nan": self._check_nan, **self._overrides["buffer"]})
+                self._buffer = ReplayBuffer(device=device, **self._keywords_of(replay))
         if self._run_class is Offline:
             try:
                 with signals_after():
@@ -673,6 +682,17 @@ class Training:
                 raise
             warnings.warn(f"closing an environment: {type(error).__name__}: {error}", RuntimeWarning,
                           stacklevel=caller_depth())
+
+
+def _demonstrations(path: bytes, device: Device, keywords: Settings) -> ReplayBuffer:
+    """Those of the file, in a buffer with the settings of the learner's own, as large as that of the file."""
+    info = file_info(os.fsdecode(path))
+    if info.kind != "replay":
+        raise FileError(f'{os.fsdecode(path)} is a file of kind "{info.kind}"; demonstrations must be of kind "replay"')
+    settings = {**keywords, "capacity": info.capacity, "min_size": 0}
+    buffer = ReplayBuffer(device=device, **{name: value for name, value in settings.items() if name != "block_rows"})
+    buffer.load(os.fsdecode(path))
+    return buffer
 
 
 def _copy(made: Any, settings: Any) -> None:
