@@ -38,9 +38,13 @@ def blocks_of(file, language):
 
 
 def cells_of(notebook):
-    """(whether it is code, text) of each cell."""
+    """(whether it is code, its text, what it shows) of each cell."""
+    def shown(output):
+        return "".join(output.get("text") or output["data"]["text/plain"]).rstrip()
+
     cells = json.loads((ROOT / notebook).read_text(encoding="utf-8"))["cells"]
-    return [(cell["cell_type"] == "code", "".join(cell["source"])) for cell in cells]
+    return [(cell["cell_type"] == "code", "".join(cell["source"]), "\n".join(map(shown, cell.get("outputs", []))))
+            for cell in cells]
 
 
 def notebooks():
@@ -65,7 +69,7 @@ def sources_in_python():
     """With the tree of each."""
     examples, *others = FILES_IN_PYTHON
     guides = [block for guide in GUIDES for block in blocks_of(guide, "python")]
-    cells = [Source(notebook, text) for notebook in notebooks() for is_code, text in cells_of(notebook) if is_code]
+    cells = [Source(notebook, text) for notebook in notebooks() for is_code, text, _ in cells_of(notebook) if is_code]
     found = []
     for source in (*guides, *files([examples]), *cells, *files(others)):
         try:

@@ -41,6 +41,13 @@ libgpureplay
 
 .. toctree::
    :maxdepth: 1
+   :caption: Notebooks
+   :glob:
+
+   examples/notebooks/*
+
+.. toctree::
+   :maxdepth: 1
    :caption: Guides
    :glob:
 
@@ -184,6 +191,8 @@ class Pages:
         """To a guide, or to the page of a source."""
         if file in calls.GUIDES:
             return self.roles[file]
+        if file.endswith(".ipynb"):
+            return f":doc:`{file} </{file}>`"
         self.linked.add(file)
         return f":doc:`{file} </sources/{file}>`"
 
@@ -323,6 +332,8 @@ class Pages:
             path = Path(os.path.normpath(folder / target)).relative_to(ROOT)
             if not target or re.match(r"\w+:", target) or path.suffix in (".md", ".png"):
                 return found[0]
+            if path.suffix == ".ipynb":
+                return f"{found[1]}(/{path}.md)"
             if path.parts[0] == "include":
                 known = path.suffix == ".h" and page_of_header(path.name) or "/c/index"
             elif (ROOT / path).is_dir():
@@ -336,6 +347,11 @@ class Pages:
         self.write(file, [re.sub(r"(\])\(([^)\s]+)\)", page, text)])
         for picture in re.findall(r"!\[[^\]]*\]\(([^)\s]+)\)", text):
             self.copy(os.path.normpath(folder / picture))
+
+    def notebook(self, file):
+        parts = [part for is_code, text, shown in calls.cells_of(file) for part in (
+            (f"```python\n{text}\n```", f"```none\n{shown}\n```" * bool(shown)) if is_code else (text,))]
+        self.write(f"{file}.md", ["\n\n".join(parts)])
 
     def copy(self, path):
         target = self.folder / Path(path).relative_to(ROOT)
@@ -357,6 +373,8 @@ def main(folder):
     results = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "bench/results").glob("*.md"))
     for file in (*calls.GUIDES, *results):
         pages.guide(file)
+    for file in calls.notebooks():
+        pages.notebook(file)
     examples = [one.file for patterns in (["examples/*.c", "examples/python/*.py"],) for one in calls.files(patterns)]
     for file in sorted({*pages.linked, *examples}):
         pages.source(file)

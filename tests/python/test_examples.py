@@ -119,6 +119,26 @@ def test_bare_ctypes_says_how_to_name_the_library():
     assert "Traceback" not in run.stderr
 
 
+@needs("gymnasium")
+@pytest.mark.parametrize("name", ["dqn_cartpole", pytest.param("own_network", marks=needs("torch")),
+                                  pytest.param("atari_stacks", marks=needs("ale_py"))])
+def test_a_notebook_shows_what_is_in_its_file(name):
+    """Its cells in order, as a program. Numbers may differ, and how many evaluations there were."""
+    document = json.loads((ROOT / f"examples/notebooks/{name}.ipynb").read_text(encoding="utf-8"))
+    cells = [cell for cell in document["cells"] if cell["cell_type"] == "code"]
+    code = "\n".join("".join(cell["source"]) for cell in cells)
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=1200, env=environment())
+    assert run.returncode == 0, run.stderr
+    shown = "".join("".join(output["text"]) for cell in cells for output in cell["outputs"] if "text" in output)
+
+    def lines(text):
+        return list(dict.fromkeys(re.sub(r" *[\d,.]+", " N", line) for line in text.splitlines()))
+
+    assert lines(run.stdout) == lines(shown)
+    returns = [int(number) for number in re.findall(r"return (\d+)", run.stdout)]
+    assert max(returns, default=500) > 100  # a random agent's is 22
+
+
 # The Python programs of README.md and docs/python.md, run as they are.
 
 
