@@ -224,25 +224,30 @@ def test_continuous_actions_are_trained_on():
     assert len(names["buffer"]) == 1500 and names["agent"].stats.steps_enqueued == 1000
 
 
+def test_demonstrations_are_a_part_of_each_batch():
+    pytest.importorskip("gymnasium")
+    assert names_of(GUIDE[5])["agent"].config["demonstration_ratio"] == 0.25
+
+
 def test_a_policy_acts_beside_a_learner(capsys):
     pytest.importorskip("gymnasium")
-    names = names_of(GUIDE[5])
+    names = names_of(GUIDE[6])
     assert capsys.readouterr().out == "0 True\n" and names["actions"].shape == (8,)
 
 
 def test_a_training_in_one_call():
-    assert names_of(GUIDE[6])["result"].evaluations["step"].tolist() == [20_000]
+    assert names_of(GUIDE[7])["result"].evaluations["step"].tolist() == [20_000]
 
 
 def test_a_training_in_environments_of_ones_own(capsys):
     pytest.importorskip("gymnasium")
-    names = names_of(GUIDE[7])
+    names = names_of(GUIDE[8])
     assert names["result"].episodes["length"].max() <= 200 and capsys.readouterr().out.endswith(" True\n")
 
 
 @needs("torch", "stable_baselines3")
 def test_a_buffer_in_an_agent_of_stable_baselines3():
-    buffer = names_of(GUIDE[8])["model"].replay_buffer
+    buffer = names_of(GUIDE[9])["model"].replay_buffer
     assert type(buffer) is gpureplay.sb3.ReplayBuffer and buffer.n_steps == 3 and buffer.size() > 900
 
 
@@ -270,11 +275,12 @@ def test_events_go_to_other_tools(tmp_path, monkeypatch):
 def test_every_block_of_a_page_is_one_that_is_run():
     """GUIDE[2] by test_torchrl.py, those of ape-x.md by test_apex.py, that of dqn-lambda.md by test_train.py, and the
     first of distributed.md by test_ray.py. Its second, which needs Ray Tune, is run by hand. Those of simulators.md are
-    run above and by test_lanes.py, and those of environments.md by test_envs.py."""
+    run above and by test_lanes.py, those of environments.md by test_envs.py, and that of data.md by test_data.py."""
     pages = ["README.md", *(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md"))]
     count = {page: len(blocks_of(page)) for page in pages if blocks_of(page)}
-    assert count == {"README.md": 1, "docs/python.md": 9, "docs/training.md": 2, "docs/distributed.md": 2,
-                     "docs/ape-x.md": 3, "docs/dqn-lambda.md": 1, "docs/simulators.md": 5, "docs/environments.md": 2}
+    assert count == {"README.md": 1, "docs/python.md": 10, "docs/training.md": 2, "docs/distributed.md": 2,
+                     "docs/ape-x.md": 3, "docs/dqn-lambda.md": 1, "docs/simulators.md": 5, "docs/environments.md": 2,
+                     "docs/data.md": 1}
 
 
 def test_frames_by_priority():
