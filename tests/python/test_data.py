@@ -69,6 +69,13 @@ def reference(episodes, n_step, stack=1):
     return {name: np.stack([row[name] for row in rows]) for name in rows[0]}
 
 
+def pairs(one, other):
+    """As zip(strict=True), which Python 3.9 has not."""
+    one, other = list(one), list(other)
+    assert len(one) == len(other)
+    return zip(one, other)
+
+
 def check(got, wanted):
     for name, array in wanted.items():
         if name in ("reward", "discount"):
@@ -161,7 +168,7 @@ def test_lanes_play_an_episode_each(autoreset, num_lanes):
     order, rows = np.lexsort(got["obs"].T), np.lexsort(wanted["obs"].T)  # observations are random, and none is twice
     check({name: array[order] for name, array in got.items()}, {name: array[rows] for name, array in wanted.items()})
     found = sorted(_episodes.restored(buffer, False).each, key=lambda one: one.obs[""].tobytes())
-    for got, one in zip(found, sorted(episodes, key=lambda one: one["obs"].tobytes()), strict=True):
+    for got, one in pairs(found, sorted(episodes, key=lambda one: one["obs"].tobytes())):
         assert np.array_equal(got.obs[""], one["obs"]) and np.array_equal(got.reward, one["reward"])
         assert np.array_equal(got.terminated, one["terminated"]) and np.array_equal(got.truncated, one["truncated"])
 
@@ -518,6 +525,8 @@ def sampled(space, count):
 def minari_dataset(minari, spaces, name="of/test-v0"):
     """Of episodes whose numbers float32 holds."""
     from minari.data_collector import EpisodeBuffer
+    if spaces[0].shape != (3,) and not _takes_jpeg(minari):
+        pytest.skip("Minari before 0.5.4 makes JPEGs of uint8")
     buffers = []
     for space in spaces:
         space.seed(3)
@@ -550,7 +559,7 @@ def spaces_of(kind):
 
 def same_datasets(one, other):
     assert one.observation_space == other.observation_space and one.action_space == other.action_space
-    for wanted, got in zip(one.iterate_episodes(), other.iterate_episodes(), strict=True):
+    for wanted, got in pairs(one.iterate_episodes(), other.iterate_episodes()):
         for name in ("observations", "actions", "rewards", "terminations", "truncations"):
             assert equal(getattr(wanted, name), getattr(got, name)), name
 
@@ -584,7 +593,7 @@ def test_minari_in_lanes_and_with_fields_of_its_own(tmp_path, monkeypatch):
     buffer = gpureplay.ReplayBuffer(200, {**FIELDS, "tag": "int64"}, n_step=3, keep_steps=True, device="cpu")
     data.from_minari(box, into=buffer)
     other = data.to_minari(buffer, "of/tags-v0", action_space=box.action_space)
-    for wanted, got in zip(box.iterate_episodes(), other.iterate_episodes(), strict=True):
+    for wanted, got in pairs(box.iterate_episodes(), other.iterate_episodes()):
         assert np.array_equal(wanted.infos["tag"], got.infos["tag"])
         assert np.array_equal(wanted.observations, got.observations) and got.observations.dtype == np.float32
     with pytest.raises(ValueError, match=r"capacity is 7 and the data set has \d+ transitions"):

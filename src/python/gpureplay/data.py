@@ -127,7 +127,7 @@ def to_minari(buffer: Buffer, dataset_id: str, *, observation_space: Any = None,
     """Writes the episodes of a buffer as a new Minari dataset, which is returned. The spaces are by default those of
     the buffer, or where it was made of fields boxes of their shapes and dtypes. Fields of your own become infos, with
     zeros for the reset. metadata: other arguments of minari.create_dataset_from_buffers (env, author, data_format ...).
-    Images are stored without loss unless jpeg_encoding=True is among them."""
+    Images are stored without loss unless jpeg_encoding=True is among them; Minari before 0.5.4 stores JPEGs."""
     minari = needed("minari", "to_minari")
     collector: Any = needed("minari.data_collector", "to_minari")
     spaces = [_space_of(buffer, name) if space is None else space
