@@ -1,24 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #include "base/mutex.h"
 
-#include <time.h>
-
-/* Waits that end at a moment are by the clock that nobody sets. */
-static int init_timed(pthread_cond_t *condition)
-{
-    pthread_condattr_t attributes;
-    if (pthread_condattr_init(&attributes) != 0)
-        return 1;
-    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    const int error = pthread_cond_init(condition, &attributes);
-    pthread_condattr_destroy(&attributes);
-    return error;
-}
+#include "base/platform.h"
 
 gpur_status gpur_mutex_open(gpur_mutex *lock, const char *what)
 {
     if (pthread_mutex_init(&lock->mutex, NULL) != 0 || pthread_cond_init(&lock->unlocked, NULL) != 0 ||
-        init_timed(&lock->notified) != 0)
+        gpur_timed_condition_open(&lock->notified) != 0)
         return gpur_fail(GPUR_OUT_OF_MEMORY, "no lock for %s: the system has no more of them", what);
     return GPUR_OK;
 }
@@ -64,7 +52,7 @@ static void wait_until(gpur_mutex *lock, const struct timespec *end)
     if (atomic_exchange_explicit(&lock->state, GPUR_MUTEX_FREE, memory_order_release) == GPUR_MUTEX_CONTENDED)
         pthread_cond_signal(&lock->unlocked);
     while (lock->notifications == seen && error == 0)
-        error = end ? pthread_cond_timedwait(&lock->notified, &lock->mutex, end)
+        error = end ? gpur_timed_condition_wait(&lock->notified, &lock->mutex, end)
                     : pthread_cond_wait(&lock->notified, &lock->mutex);
     pthread_mutex_unlock(&lock->mutex);
     gpur_mutex_lock(lock);

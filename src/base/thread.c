@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "base/thread.h"
 
-#include <errno.h>
 #include <signal.h>
 #include <string.h>
 
@@ -25,10 +24,4 @@ gpur_status gpur_thread_start(pthread_t *thread, void *(*run)(void *), void *con
     const int error = gpur_thread_create(thread, run, context);
     return error ? gpur_fail(GPUR_OUT_OF_MEMORY, "a thread for %s could not be started: %s", what, strerror(error))
                  : GPUR_OK;
-}
-
-void gpur_semaphore_wait(sem_t *semaphore)
-{
-    while (sem_wait(semaphore) != 0 && errno == EINTR)
-        ;
 }

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 # gpureplay-train, which is installed with the library, and finds it from there.
-add_executable(gpureplay-train src/program/main.c src/program/play.c src/program/seeds.c)
+add_executable(gpureplay-train src/program/main.c src/program/play.c src/program/seeds.c src/program/system.c)
 target_include_directories(gpureplay-train PRIVATE src)
 target_link_libraries(gpureplay-train PRIVATE gpureplay::gpureplay gpureplay_options Threads::Threads m)
 set_target_properties(gpureplay-train PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/examples)

@@ -18,6 +18,7 @@ function(gpureplay_choose switch with without)
     list(REMOVE_ITEM gpureplay_sources ${PROJECT_SOURCE_DIR}/src/${with})
     set(gpureplay_sources ${gpureplay_sources} PARENT_SCOPE)
 endfunction()
+gpureplay_choose(APPLE base/platform_macos.c base/platform_linux.c)
 gpureplay_choose(GPUREPLAY_HAS_CUDA device/cuda/device.c device/none.c)
 set(unused_products gemm_dnnl gemm_plain) # of OpenBLAS, oneDNN and neither, one computes matrix products
 if(NOT GPUREPLAY_HAS_BLAS AND GPUREPLAY_HAS_DNNL)

@@ -4,9 +4,11 @@ add_library(gpureplay_options INTERFACE)
 target_compile_features(gpureplay_options INTERFACE c_std_11)
 target_compile_definitions(gpureplay_options INTERFACE _GNU_SOURCE
     $<$<BOOL:${GPUREPLAY_SEPARATE_DRAWS}>:GPUR_SEPARATE_DRAWS>)
-# Tables leave out the last fields, which are zero then; clang warns of each such entry.
+# Tables leave out the last fields, which are zero then; clang warns of each such entry. It also warns where a constant
+# of an enum is a factor of a float.
 target_compile_options(gpureplay_options INTERFACE
-    $<$<COMPILE_LANGUAGE:C>:-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-missing-field-initializers>
+    $<$<COMPILE_LANGUAGE:C>:-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-missing-field-initializers
+        -Wno-enum-float-conversion>
     $<$<AND:$<COMPILE_LANGUAGE:C>,$<BOOL:${GPUREPLAY_WERROR}>>:-Werror>)
 if(GPUREPLAY_SANITIZE)
     target_compile_options(gpureplay_options INTERFACE

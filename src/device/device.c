@@ -2,6 +2,7 @@
 /* A device: its name, opening and closing, the table of allocations, and memory. */
 #include "base/status.h"
 #include "device/backend.h"
+#include "base/platform.h"
 #include "base/sized.h"
 #include "kernels/entries.h"
 
@@ -10,7 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 enum { NAMED_AUTO, NAMED_CPU, NAMED_CUDA };
 
@@ -273,7 +273,7 @@ static void *default_alloc(size_t bytes)
     if (posix_memalign(&memory, in_huge ? huge_page : HOST_ALIGNMENT, bytes > in_huge ? bytes : in_huge) != 0)
         return NULL;
     if (in_huge)
-        madvise(memory, in_huge, MADV_HUGEPAGE); /* only advice: a kernel without huge pages ignores it */
+        gpur_advise_huge_pages(memory, in_huge);
     return memory;
 }
 

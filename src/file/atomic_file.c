@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "file/atomic_file.h"
 
+#include "base/platform.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -171,7 +173,7 @@ static gpur_status reserve_space(gpur_atomic_file *file)
         return refuse(file, "cannot be emptied");
     GPUR_TRY(check_limit(file));
     do
-        result = fallocate(file->descriptor, 0, 0, file->bytes);
+        result = gpur_file_reserve(file->descriptor, file->bytes);
     while (result != 0 && errno == EINTR);
     if (result != 0 && is_about_room(errno))
         return refuse_room(file, strerror(errno));
@@ -205,14 +207,12 @@ gpur_status gpur_atomic_file_begin(gpur_atomic_file *file, const char *path, int
     return status;
 }
 
-/* Starts write-back of the data written so far, to leave less work for the final sync. This is only a hint, so errors
- * are ignored. */
+/* Starts write-back of the data written so far, to leave less work for the final sync. */
 static void start_writing(gpur_atomic_file *file, int64_t end)
 {
     if (end - file->writeback_bytes < EARLY_BYTES)
         return;
-    (void)sync_file_range(file->descriptor, (off_t)file->writeback_bytes, (off_t)(end - file->writeback_bytes),
-                          SYNC_FILE_RANGE_WRITE);
+    gpur_file_start_writing(file->descriptor, file->writeback_bytes, end - file->writeback_bytes);
     file->writeback_bytes = end;
 }
 
@@ -237,7 +237,7 @@ static int sync_fully(int descriptor)
 {
     int result;
     do
-        result = fsync(descriptor);
+        result = gpur_file_sync(descriptor);
     while (result != 0 && errno == EINTR);
     return result;
 }
@@ -264,7 +264,7 @@ static int open_old(const gpur_atomic_file *file)
 
 static int exchange_names(const gpur_atomic_file *file)
 {
-    return renameat2(file->folder, file->part_name, file->folder, file->name, RENAME_EXCHANGE);
+    return gpur_file_exchange(file->folder, file->part_name, file->name);
 }
 
 /* Closes the file, which releases its lock. There is no temporary file any more that gpur_atomic_file_discard could

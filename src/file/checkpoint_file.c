@@ -4,13 +4,13 @@
 
 #include "base/numbers.h"
 #include "base/sized.h"
+#include "base/platform.h"
 #include "base/thread.h"
 
 #include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
-#include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -684,9 +684,8 @@ static gpur_status check_along(verifying *v, unsigned char *buffer, const gpur_c
 
 static int32_t count_helpers(const gpur_checkpoint *checkpoint)
 {
-    cpu_set_t ours;
     const int64_t useful = checkpoint->chunks / CHUNKS_A_HELPER;
-    const int32_t spare = sched_getaffinity(0, sizeof ours, &ours) == 0 ? CPU_COUNT(&ours) - 1 : 0;
+    const int32_t spare = gpur_usable_cores() - 1;
     const int32_t limit = spare < MAX_HELPERS ? spare : MAX_HELPERS;
     return useful < limit ? (int32_t)useful : limit;
 }

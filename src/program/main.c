@@ -13,7 +13,6 @@
 #include <inttypes.h>
 #include <poll.h>
 #include <pthread.h>
-#include <semaphore.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -235,7 +234,9 @@ typedef struct progress {
     int is_quiet, is_terminal;
     double printed; /* when the last line was, where there is no terminal */
     pthread_t thread;
-    sem_t end; /* posted when the thread is to end */
+    pthread_mutex_t lock;
+    pthread_cond_t ends;
+    int is_over; /* 1: the thread is to end; under the lock */
 } progress;
 
 static double now(void)
@@ -266,12 +267,14 @@ static void show_line(progress *p, char *line, size_t bytes)
 static int wait_for_look(progress *p)
 {
     struct timespec until;
-    int is_over;
+    int error = 0;
     clock_gettime(CLOCK_REALTIME, &until);
     until.tv_sec += look_seconds;
-    do
-        is_over = sem_timedwait(&p->end, &until) == 0;
-    while (!is_over && errno == EINTR);
+    pthread_mutex_lock(&p->lock);
+    while (!p->is_over && error == 0)
+        error = pthread_cond_timedwait(&p->ends, &p->lock, &until);
+    const int is_over = p->is_over;
+    pthread_mutex_unlock(&p->lock);
     return !is_over;
 }
 
@@ -287,7 +290,8 @@ static void *show_progress(void *context)
 static int begin_progress(progress *p, gpur_training *training, int is_quiet)
 {
     *p = (progress){.training = training, .is_quiet = is_quiet, .is_terminal = isatty(STDOUT_FILENO), .printed = now()};
-    sem_init(&p->end, 0, 0);
+    pthread_mutex_init(&p->lock, NULL);
+    pthread_cond_init(&p->ends, NULL);
     return pthread_create(&p->thread, NULL, show_progress, p) == 0
                ? 0
                : fail("the thread that shows progress cannot be started");
@@ -295,9 +299,13 @@ static int begin_progress(progress *p, gpur_training *training, int is_quiet)
 
 static void end_progress(progress *p)
 {
-    sem_post(&p->end);
+    pthread_mutex_lock(&p->lock);
+    p->is_over = 1;
+    pthread_cond_signal(&p->ends);
+    pthread_mutex_unlock(&p->lock);
     pthread_join(p->thread, NULL);
-    sem_destroy(&p->end);
+    pthread_cond_destroy(&p->ends);
+    pthread_mutex_destroy(&p->lock);
 }
 
 /* A training. */
@@ -360,7 +368,7 @@ static int train(const arguments *a, gpur_training *t)
 
 static int run(arguments *a)
 {
-    static const char *const command[] = {"/proc/self/exe", "--serve", NULL};
+    static const char *command[] = {NULL, "--serve", NULL};
     gpur_training_config config;
     gpur_training *t;
     char *end = "";
@@ -372,6 +380,7 @@ static int run(arguments *a)
     config.out = a->out || a->resume || a->serve || a->work ? a->out : "";
     config.resume = a->resume;
     config.refill = a->refill;
+    command[0] = own_path();
     config.command = a->serve ? NULL : command;
     config.say = say;
     config.user = a;

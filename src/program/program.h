@@ -34,6 +34,15 @@ int take_word(word_list *w, const known_word *known, int trains, char ***next);
 /* Prints the help that gpur_training_help gives. */
 int print_help(const char *topic, const char *env, const char *env_options);
 
+/* The program's own file, for starting itself. */
+const char *own_path(void);
+
+/* Has the system end this process when the one that started it ends. Not on macOS, which has no such call. */
+void end_with_parent(void);
+
+/* The cores that this process may use. */
+int32_t own_cores(void);
+
 /* Whether SIGINT or another signal has asked to end. */
 int was_interrupted(void *user);
 

@@ -5,12 +5,10 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -91,8 +89,7 @@ static int check_run(seed_run *r, const char **options, int32_t count, const cha
 /* Of the processes, by the cores that this one may use. */
 static int32_t find_at_once(int32_t threads)
 {
-    cpu_set_t cores;
-    const int found = sched_getaffinity(0, sizeof cores, &cores) == 0 ? CPU_COUNT(&cores) : 1;
+    const int32_t found = own_cores();
     return found / threads > 1 ? found / threads : 1;
 }
 
@@ -130,13 +127,13 @@ static int start(seed_run *r, const char *const *options, int32_t count)
     const pid_t process = fork();
     if (process == 0) {
         setpgid(0, 0);
-        prctl(PR_SET_PDEATHSIG, SIGTERM); /* a run whose parent is killed is interrupted, too */
+        end_with_parent(); /* a run whose parent is killed is interrupted, too */
         if (getppid() != parent)
             _exit(INTERRUPTED);
         signal(SIGINT, SIG_DFL);
         signal(SIGTERM, SIG_DFL);
         sigprocmask(SIG_SETMASK, &before, NULL);
-        execv("/proc/self/exe", (char *const *)(void *)words);
+        execv(own_path(), (char *const *)(void *)words);
         _exit(FAILED);
     }
     r->process = process;

@@ -6,13 +6,14 @@
 cmake_minimum_required(VERSION 3.22)
 set(PROJECT_SOURCE_DIR ${SOURCE})
 set(switches GPUREPLAY_HAS_CUDA GPUREPLAY_HAS_BLAS GPUREPLAY_HAS_FILES GPUREPLAY_HAS_DNNL GPUREPLAY_RACE_CHECK
-    GPUREPLAY_HAS_ZSTD)
+    GPUREPLAY_HAS_ZSTD APPLE)
 set(pairs device/none|device/cuda/device |device/cpu/gemm_openblas
     file/safetensors_none|file/safetensors_json |device/cpu/conv_dnnl
-    device/cpu/launch|device/cpu/launch_race file/compression_none|file/compression_zstd)
+    device/cpu/launch|device/cpu/launch_race file/compression_none|file/compression_zstd
+    base/platform_linux|base/platform_macos)
 
-foreach(combination RANGE 63)
-    foreach(i RANGE 5)
+foreach(combination RANGE 127)
+    foreach(i RANGE 6)
         list(GET switches ${i} switch)
         math(EXPR ${switch} "${combination} >> ${i} & 1")
     endforeach()
@@ -30,7 +31,7 @@ foreach(combination RANGE 63)
     if(NOT there STREQUAL "${products}")
         message(SEND_ERROR "combination ${combination}: wanted ${products}\ngot \"${there}\"")
     endif()
-    foreach(i RANGE 5)
+    foreach(i RANGE 6)
         list(GET switches ${i} switch)
         list(GET pairs ${i} pair)
         string(REPLACE "|" ";" files "${pair}")

@@ -36,8 +36,6 @@ gpur_status gpur_cpu_end(gpur_stream *stream, gpur_cpu_op run);
 
 void **gpur_cpu_stream_launcher(gpur_stream *stream); /* the launcher's own state, NULL at first; for launch_race.c */
 
-void gpur_cpu_model(char *name, size_t size);
-
 /* Pinned memory is like any other. */
 #define gpur_cpu_pinned_alloc gpur_cpu_memory_alloc
 #define gpur_cpu_pinned_free gpur_cpu_memory_free

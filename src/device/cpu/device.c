@@ -33,7 +33,7 @@ gpur_status gpur_cpu_open(gpur_device *device, int ordinal)
     GPUR_TRY(gpur_cpu_launcher_open(device));
     gpur_cpu_blas_name(cpu->blas, sizeof cpu->blas);
     char model[48];
-    gpur_cpu_model(model, sizeof model);
+    gpur_processor_name(model, sizeof model);
     snprintf(device->description, sizeof device->description, "%s, kernels %s, %s", model, cpu->kernels, cpu->blas);
     return GPUR_OK;
 }

@@ -4,7 +4,6 @@
 #include "base/fork.h"
 #include "base/thread.h"
 
-#include <sched.h>
 #include <time.h>
 
 /* How long a helper without work spins before it sleeps, and a caller waits for a helper's last piece before it sleeps,
@@ -70,7 +69,7 @@ static int claim_sleeper(gpur_helpers *h)
 static void wake_one(gpur_helpers *h)
 {
     if (claim_sleeper(h))
-        sem_post(&h->work);
+        gpur_semaphore_post(&h->work);
 }
 
 static int has_work(gpur_helpers *h)
@@ -105,7 +104,7 @@ static void sleep_until_work(gpur_helpers *h)
 /* A helper on the caller's core only takes time from the caller. */
 static int shares_callers_core(gpur_helpers *h)
 {
-    return sched_getcpu() == atomic_load_explicit(&h->core, memory_order_relaxed);
+    return gpur_current_core() == atomic_load_explicit(&h->core, memory_order_relaxed);
 }
 
 /* Moves the running median by a fixed step, so that a single helper that starts late has little weight. */
@@ -128,7 +127,7 @@ static void run_pieces(gpur_helpers *h)
     for (; piece >= 0; piece = claim(h), done++)
         h->run(piece, h->pieces, h->args);
     if (atomic_fetch_add(&h->unwaited, done) + done == 0)
-        sem_post(&h->finished_all);
+        gpur_semaphore_post(&h->finished_all);
 }
 
 static void *help(void *context)
@@ -155,8 +154,8 @@ static void reset_after_fork(gpur_helpers *h)
     atomic_store(&h->unclaimed, 0);
     atomic_store(&h->unwaited, 0);
     atomic_store(&h->asleep, 0);
-    sem_init(&h->finished_all, 0, 0);
-    sem_init(&h->work, 0, 0);
+    gpur_semaphore_open(&h->finished_all);
+    gpur_semaphore_open(&h->work);
 }
 
 static int acquire_helpers(gpur_helpers *h)
@@ -254,7 +253,7 @@ static void run_with_helpers(gpur_helpers *h, int64_t pieces, int where, gpur_cp
         start_one(h);
     h->run = run, h->args = args, h->pieces = pieces, h->began = began;
     atomic_store_explicit(&h->useful, 0, memory_order_relaxed);
-    atomic_store_explicit(&h->core, sched_getcpu(), memory_order_relaxed);
+    atomic_store_explicit(&h->core, gpur_current_core(), memory_order_relaxed);
     atomic_store(&h->unclaimed, pieces);
     wake_one(h);
     const int64_t of_helpers = pieces - run_unclaimed(h), waited_from = now_ns();
@@ -296,8 +295,8 @@ void gpur_helpers_close(gpur_helpers *h)
     for (int32_t i = 0; is_ours && i < h->started; i++)
         pthread_join(h->threads[i], NULL);
     if (is_ours) {
-        sem_destroy(&h->work);
-        sem_destroy(&h->finished_all);
+        gpur_semaphore_close(&h->work);
+        gpur_semaphore_close(&h->finished_all);
     }
     gpur_host_free(h->device, h->threads, (size_t)h->limit * sizeof *h->threads);
 }

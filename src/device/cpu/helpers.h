@@ -15,10 +15,10 @@
  */
 #pragma once
 
+#include "base/platform.h"
 #include "device/backend.h"
 #include "kernels/entries.h"
 
-#include <semaphore.h>
 #include <stdalign.h>
 
 typedef struct gpur_helpers {
@@ -43,8 +43,8 @@ typedef struct gpur_helpers {
     int64_t began;                         /* when this job was handed over */
     _Atomic int64_t distance;              /* ns until an awake helper begins: running median, initially 0 */
     atomic_int useful;                     /* 1: a helper on another core took a piece of this job */
-    sem_t finished_all;                    /* wakes the caller */
-    sem_t work;                            /* wakes helpers, one per post */
+    gpur_semaphore finished_all;           /* wakes the caller */
+    gpur_semaphore work;                   /* wakes helpers, one per post */
     alignas(64) _Atomic int64_t unclaimed; /* pieces of the job that no thread has begun */
     alignas(64) _Atomic int64_t unwaited;  /* pieces finished by helpers, minus the number the caller waits for */
     alignas(64) _Atomic int32_t asleep;    /* helpers that sleep or are about to, and are not being woken */

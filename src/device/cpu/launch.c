@@ -2,9 +2,7 @@
 /* Launches on the CPU: a block of a kernel is one call, by the calling thread or one of its helpers. */
 #include "device/cpu/cpu.h"
 
-#include <sched.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 /* A block is about ten microseconds of work: for less, a helper does not pay. There are more blocks than threads, so
  * that a helper that starts late still finds some, and one that loses its core delays only a small block. */
@@ -18,13 +16,10 @@ static int32_t threads_of_environment(void)
     return threads > 0 && threads <= GPUR_MAX_THREADS ? (int32_t)threads : 0;
 }
 
-/* Returns the number of processors that this process may run on. */
 static int32_t threads_of_machine(void)
 {
-    cpu_set_t set;
-    const long online = sysconf(_SC_NPROCESSORS_ONLN);
-    const long ours = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : online; /* fails > 1,024 CPUs */
-    return ours < 1 ? 1 : ours < GPUR_MAX_THREADS ? (int32_t)ours : GPUR_MAX_THREADS;
+    const int32_t ours = gpur_usable_cores();
+    return ours < GPUR_MAX_THREADS ? ours : GPUR_MAX_THREADS;
 }
 
 static int32_t threads_for(int32_t wanted)

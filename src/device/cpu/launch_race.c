@@ -25,7 +25,7 @@ typedef struct race_block {
 
 typedef struct race_thread {
     race_pool *pool;
-    sem_t start;
+    gpur_semaphore start;
     gpur_race_entry entry; /* NULL: the thread ends */
     const void *args;
     gpur_thread at;
@@ -35,7 +35,7 @@ typedef struct race_thread {
 /* The threads that run the launches of one stream. Each stream has its own: shared threads would order streams that are
  * not ordered, and ThreadSanitizer would miss a forgotten event. */
 struct race_pool {
-    sem_t done;
+    gpur_semaphore done;
     pthread_barrier_t grid_barrier; /* for cooperative launches */
     atomic_int running;
     int started;
@@ -48,7 +48,7 @@ static gpur_status create_pool(gpur_device *device, race_pool **out)
     race_pool *const pool = (race_pool *)gpur_host_alloc(device, sizeof *pool);
     if (!pool)
         return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for the threads of the race check, %zu bytes", sizeof *pool);
-    sem_init(&pool->done, 0, 0);
+    gpur_semaphore_open(&pool->done);
     *out = pool;
     return GPUR_OK;
 }
@@ -59,11 +59,11 @@ static void destroy_pool(gpur_device *device, race_pool *pool)
         return;
     for (int i = 0; i < pool->started; i++) {
         pool->threads[i].entry = NULL;
-        sem_post(&pool->threads[i].start);
+        gpur_semaphore_post(&pool->threads[i].start);
         pthread_join(pool->threads[i].id, NULL);
-        sem_destroy(&pool->threads[i].start);
+        gpur_semaphore_close(&pool->threads[i].start);
     }
-    sem_destroy(&pool->done);
+    gpur_semaphore_close(&pool->done);
     gpur_host_free(device, pool, sizeof *pool);
 }
 
@@ -84,7 +84,7 @@ static void *work(void *context)
             return NULL;
         run_entry(thread);
         if (atomic_fetch_sub(&thread->pool->running, 1) == 1)
-            sem_post(&thread->pool->done);
+            gpur_semaphore_post(&thread->pool->done);
     }
 }
 
@@ -95,10 +95,10 @@ static gpur_status start_threads(race_pool *pool, int count)
     while (pool->started < count) {
         race_thread *const thread = &pool->threads[pool->started];
         thread->pool = pool;
-        sem_init(&thread->start, 0, 0);
+        gpur_semaphore_open(&thread->start);
         const gpur_status status = gpur_thread_start(&thread->id, work, thread, "the race check");
         if (status != GPUR_OK) {
-            sem_destroy(&thread->start);
+            gpur_semaphore_close(&thread->start);
             return status;
         }
         pool->started++;
@@ -177,7 +177,7 @@ static gpur_status run_blocks(race_pool *pool, gpur_race_entry entry, const void
                                 .threads = threads,
                                 .team = &pool->blocks[i / threads].team};
         thread->entry = entry, thread->args = args, thread->at = at;
-        sem_post(&thread->start);
+        gpur_semaphore_post(&thread->start);
     }
     gpur_semaphore_wait(&pool->done);
     return close_blocks(pool, grid, count);

@@ -32,8 +32,8 @@ typedef struct overflow_arg_bytes {
 /* Slots of a ring: taken by callers, freed by the worker. */
 typedef struct slot_pool {
     int64_t length, next;
-    int64_t room; /* slots known to be free; there may be more */
-    sem_t freed;  /* counts slots that were freed and are not yet in `room` */
+    int64_t room;         /* slots known to be free; there may be more */
+    gpur_semaphore freed; /* counts slots that were freed and are not yet in `room` */
 } slot_pool;
 
 typedef struct cpu_stream {
@@ -46,7 +46,7 @@ typedef struct cpu_stream {
     cpu_op *op;                        /* the operation being enqueued */
     overflow_arg_bytes *overflow_args; /* (overflow_slots.length); NULL with the inline executor */
     slot_pool overflow_slots;
-    sem_t ready; /* counts operations that wait for the worker */
+    gpur_semaphore ready; /* counts operations that wait for the worker */
     pthread_t thread;
     void *launcher;
     gpur_status status; /* the first failure and its message, written in the order of the stream */
@@ -72,21 +72,21 @@ static void *work(void *context)
         if (!op->run)
             return NULL;
         (void)run_op(stream, op); /* stored in the stream until a sync */
-        sem_post(&stream->slots.freed);
+        gpur_semaphore_post(&stream->slots.freed);
     }
 }
 
 static void slot_pool_open(slot_pool *p, int64_t length)
 {
     p->length = p->room = length;
-    sem_init(&p->freed, 0, 0);
+    gpur_semaphore_open(&p->freed);
 }
 
 static int64_t slot_pool_acquire(slot_pool *p)
 {
     if (p->room == 0) {
         gpur_semaphore_wait(&p->freed);
-        for (p->room = 1; sem_trywait(&p->freed) == 0;)
+        for (p->room = 1; gpur_semaphore_try_wait(&p->freed) == 0;)
             p->room++;
     }
     p->room--;
@@ -138,7 +138,7 @@ gpur_status gpur_cpu_end(gpur_stream *base, gpur_cpu_op run)
         return fail_without_threads();
     stream->op->run = run;
     if (stream->threaded)
-        sem_post(&stream->ready);
+        gpur_semaphore_post(&stream->ready);
     else
         status = run_op(stream, stream->op);
     gpur_ticket_lock_unlock(&stream->enqueuing);
@@ -147,7 +147,7 @@ gpur_status gpur_cpu_end(gpur_stream *base, gpur_cpu_op run)
 
 /* Sync marker: when the stream reaches it, it copies the stream's status to the waiting thread. */
 typedef struct waiter {
-    sem_t done;
+    gpur_semaphore done;
     gpur_status status;
     char error[ERROR_BYTES];
 } waiter;
@@ -159,7 +159,7 @@ static gpur_status report(gpur_stream *base, void *payload)
     memcpy(&waits, payload, sizeof waits);
     waits->status = stream->status;
     memcpy(waits->error, stream->error, sizeof waits->error);
-    sem_post(&waits->done);
+    gpur_semaphore_post(&waits->done);
     return GPUR_OK;
 }
 
@@ -169,11 +169,11 @@ gpur_status gpur_cpu_stream_sync(gpur_stream *base)
     waiter *const address = &waits;
     if (is_forked_child(base->device))
         return fail_without_threads();
-    sem_init(&waits.done, 0, 0);
+    gpur_semaphore_open(&waits.done);
     memcpy(gpur_cpu_begin(base), &address, sizeof address);
     (void)gpur_cpu_end(base, report);
     gpur_semaphore_wait(&waits.done);
-    sem_destroy(&waits.done);
+    gpur_semaphore_close(&waits.done);
     return waits.status == GPUR_OK ? GPUR_OK : gpur_fail(waits.status, "%s", waits.error);
 }
 
@@ -199,7 +199,7 @@ static gpur_status build(cpu_stream *stream)
 {
     gpur_device *const device = stream->base.device;
     stream->threaded = device->config.executor == GPUR_EXECUTOR_THREAD;
-    sem_init(&stream->ready, 0, 0);
+    gpur_semaphore_open(&stream->ready);
     slot_pool_open(&stream->slots, stream->threaded ? RING_LENGTH : 1);
     slot_pool_open(&stream->overflow_slots, OVERFLOW_LENGTH);
     GPUR_TRY(gpur_ticket_lock_open(&stream->enqueuing, "a stream"));
@@ -223,9 +223,9 @@ static void end_work(cpu_stream *stream)
     if (stream->thread_created)
         stop_thread(stream);
     gpur_cpu_stream_launcher_close(&stream->base);
-    sem_destroy(&stream->overflow_slots.freed);
-    sem_destroy(&stream->slots.freed);
-    sem_destroy(&stream->ready);
+    gpur_semaphore_close(&stream->overflow_slots.freed);
+    gpur_semaphore_close(&stream->slots.freed);
+    gpur_semaphore_close(&stream->ready);
     gpur_ticket_lock_close(&stream->enqueuing);
 }
 
@@ -384,7 +384,7 @@ static gpur_status run_launch(gpur_stream *stream, void *payload)
     const launch_op *const op = (const launch_op *)payload;
     const gpur_status status = gpur_cpu_run_kernel(stream, op->kernel, op->grid, op->args);
     if (op->in_overflow)
-        sem_post(&((cpu_stream *)stream)->overflow_slots.freed);
+        gpur_semaphore_post(&((cpu_stream *)stream)->overflow_slots.freed);
     return status;
 }
 

@@ -71,7 +71,7 @@ class _Runs:
         self._folders, self._words, self._quiet = folders, words, quiet
         self._running: dict[int, tuple[int, subprocess.Popen[bytes]]] = {}  # by process
         self._stopped = False
-        self._prctl = ctypes.CDLL(None).prctl
+        self._prctl = getattr(ctypes.CDLL(None), "prctl", None)  # not on macOS
         for number in _SIGNALS:
             if signal.getsignal(number) != signal.SIG_IGN:  # nohup ignores SIGHUP
                 signal.signal(number, self._forward)
@@ -89,7 +89,8 @@ class _Runs:
 
         def begin() -> None:
             os.setpgid(0, 0)
-            self._prctl(_END_WITH_PARENT, signal.SIGTERM)  # a run whose parent is killed is interrupted, too
+            if self._prctl:
+                self._prctl(_END_WITH_PARENT, signal.SIGTERM)  # a run whose parent is killed is interrupted, too
             if os.getppid() != parent:
                 os._exit(_INTERRUPTED)
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
@@ -135,7 +136,8 @@ def train_seeds(given: dict[str, Any]) -> int:
     if given.get("threads", "0") == "0":
         given["threads"] = "1"  # a run would take all cores
     folders = {seed: _folder_of({**given, "seed": seed, "out": out and f"{out}-{seed}"}) for seed in seeds}
-    at_once = max(1, len(os.sched_getaffinity(0)) // int(float(given["threads"])))
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    at_once = max(1, cores // int(float(given["threads"])))
     if not quiet:
         print(f"{len(seeds)} run{'s' * (len(seeds) > 1)}, at most {at_once} at a time, with --threads "
               f"{given['threads']}", flush=True)

@@ -167,7 +167,7 @@ gpur_status gpur_writer_append_view(gpur_writer *writer, const gpur_block_view *
 gpur_status gpur_writer_append_block(gpur_writer *writer, const void *block, int64_t bytes, gpur_block_info *info)
 {
     gpur_block_header header;
-    gpur_block_view view;
+    gpur_block_view view = {0};
     GPUR_REQUIRE(writer, "writer is NULL");
     if (info)
         GPUR_TRY(gpur_sized_check(info, "gpur_block_info"));

@@ -190,7 +190,7 @@ gpur_status gpur_apex_create(gpur_learner *learner, const gpur_run_config *run, 
     apex->learner = apex->core.learner = learner;
     apex->networks = networks_of(learner);
     apex->replay = learner->replay;
-    apex->wake = apex->shared.fd = -1;
+    apex->wake[0] = apex->wake[1] = apex->shared.fd = -1;
     const gpur_status status = build(apex, run, config);
     if (status != GPUR_OK) {
         destroy(&apex->core);

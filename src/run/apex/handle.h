@@ -85,7 +85,7 @@ struct gpur_apex {
     gpur_device *device; /* of actors in threads: the CPU */
     gpur_folder_side *folder;
     int32_t has_remote_actors; /* 1: blocks may come from others than the run's own actors */
-    int wake;                  /* an eventfd on which the supervisor waits */
+    int wake[2];               /* a pipe: the supervisor waits at its first end */
 
     /* Under the lock. */
     gpur_slot_table tables[GPUR_SLOT_ORIGINS];

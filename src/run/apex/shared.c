@@ -3,9 +3,9 @@
 #include "run/apex/shared.h"
 
 #include "base/numbers.h"
+#include "base/platform.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -63,14 +63,10 @@ static gpur_status map(gpur_shared *shared, int64_t weights_bytes)
     return GPUR_OK;
 }
 
-/* The seals keep its size: a process that shrank it would end all others that read it. */
 gpur_status gpur_shared_create(gpur_shared *shared, int64_t weights_bytes)
 {
-    *shared = (gpur_shared){.fd = memfd_create("gpureplay-apex", MFD_CLOEXEC | MFD_ALLOW_SEALING)};
+    *shared = (gpur_shared){.fd = gpur_shared_memory_open(all_bytes(weights_bytes))};
     if (shared->fd < 0)
-        return gpur_fail(GPUR_OUT_OF_MEMORY, "no shared memory for weights: %s", strerror(errno));
-    if (ftruncate(shared->fd, all_bytes(weights_bytes)) != 0 ||
-        fcntl(shared->fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
         return gpur_fail(GPUR_OUT_OF_MEMORY, "no %" PRId64 " bytes of shared memory for weights: %s",
                          all_bytes(weights_bytes), strerror(errno));
     return map(shared, weights_bytes);
@@ -78,13 +74,14 @@ gpur_status gpur_shared_create(gpur_shared *shared, int64_t weights_bytes)
 
 gpur_status gpur_shared_map(gpur_shared *shared, int fd, int64_t weights_bytes)
 {
+    const int64_t bytes = gpur_shared_memory_size(all_bytes(weights_bytes));
     struct stat found;
     *shared = (gpur_shared){.fd = fd};
     if (fstat(fd, &found) != 0)
         return gpur_fail(GPUR_INVALID_ARGUMENT, "descriptor %d is no shared memory: %s", fd, strerror(errno));
-    GPUR_REQUIRE(found.st_size == all_bytes(weights_bytes),
+    GPUR_REQUIRE(found.st_size == bytes,
                  "the shared memory has %" PRId64 " bytes; for weights of %" PRId64 " it must have %" PRId64,
-                 (int64_t)found.st_size, weights_bytes, all_bytes(weights_bytes));
+                 (int64_t)found.st_size, weights_bytes, bytes);
     return map(shared, weights_bytes);
 }
 

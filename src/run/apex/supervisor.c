@@ -4,6 +4,7 @@
 #include "run/apex/handle.h"
 
 #include "base/clock.h"
+#include "base/platform.h"
 #include "base/thread.h"
 #include "run/apex/transport/transport.h"
 
@@ -13,7 +14,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <unistd.h>
 
 enum {
@@ -288,14 +288,14 @@ static void wait_and_receive(gpur_apex *apex, int32_t count, int milliseconds)
 {
     gpur_supervisor *const s = apex->supervisor;
     const int32_t senders = s->own->descriptor ? count : 0;
-    uint64_t wakes;
-    s->ends[0] = (struct pollfd){.fd = apex->wake, .events = POLLIN};
+    char wakes[4096];
+    s->ends[0] = (struct pollfd){.fd = apex->wake[0], .events = POLLIN};
     for (int32_t i = 0; i < senders; i++)
         s->ends[1 + i] = (struct pollfd){.fd = s->own->descriptor(own_slot(apex, i, count)), .events = POLLIN};
     if (poll(s->ends, (nfds_t)(1 + senders), milliseconds) <= 0)
         return;
     if (s->ends[0].revents)
-        (void)!read(apex->wake, &wakes, sizeof wakes);
+        (void)!read(apex->wake[0], wakes, sizeof wakes);
     for (int32_t i = 0; i < senders; i++)
         if (s->ends[1 + i].revents)
             s->own->receive(own_slot(apex, i, count));
@@ -328,8 +328,8 @@ static void *supervise(void *context)
 
 void gpur_supervisor_wake(gpur_apex *apex)
 {
-    const uint64_t one = 1;
-    (void)!write(apex->wake, &one, sizeof one);
+    const char one = 1;
+    (void)!write(apex->wake[1], &one, sizeof one); /* if the pipe is full, it wakes the supervisor already */
 }
 
 static gpur_status open_own_slots(gpur_apex *apex, int32_t actors)
@@ -391,9 +391,8 @@ gpur_status gpur_supervisor_open(gpur_apex *apex)
         return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for %d actors", (int)apex->config.actors);
     GPUR_TRY(open_evaluator(apex));
     GPUR_TRY(open_transports(apex));
-    apex->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (apex->wake < 0)
-        return gpur_fail(GPUR_OUT_OF_MEMORY, "no descriptor for the threads of Ape-X: %s", strerror(errno));
+    if (gpur_pipe_open(apex->wake) != 0)
+        return gpur_fail(GPUR_OUT_OF_MEMORY, "no pipe for the threads of Ape-X: %s", strerror(errno));
     GPUR_TRY(gpur_supervisor_set_actors(apex, apex->config.actors));
     GPUR_TRY(gpur_thread_start(&apex->supervisor->thread, supervise, apex, "the supervisor of Ape-X"));
     apex->supervisor->has_thread = 1;
@@ -423,7 +422,8 @@ void gpur_supervisor_close(gpur_apex *apex)
     for (int i = 0; i < GPUR_SLOT_ORIGINS; i++)
         gpur_slot_table_close(&apex->tables[i]);
     gpur_slot_destroy(apex->evaluator);
-    if (apex->wake >= 0)
-        close(apex->wake);
+    for (int i = 0; i < 2; i++)
+        if (apex->wake[i] >= 0)
+            close(apex->wake[i]);
     free(s);
 }

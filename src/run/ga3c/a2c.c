@@ -44,7 +44,7 @@ static void reply(gpur_agent_slot *slot, int is_dismissed)
     slot->is_in_round = 0;
     slot->since = slot->run->core.started;
     slot->is_dismissed = is_dismissed;
-    sem_post(&slot->replied);
+    gpur_semaphore_post(&slot->replied);
 }
 
 /* Agents that are asked to end, or whose run has failed, get no action. */

@@ -2,8 +2,6 @@
 /* An agent: steps an environment by the actions that it asks for, and fills rollouts with what happens. */
 #include "run/ga3c/handle.h"
 
-#include "base/thread.h"
-
 #include <inttypes.h>
 #include <math.h>
 

@@ -10,8 +10,8 @@ static void close_slots(gpur_ga3c *run)
     for (int32_t i = 0; i < run->slot_count; i++) {
         gpur_agent_slot *const slot = run->slots[i];
         gpur_rollout_give_back(&run->pool, slot->rollout);
-        sem_destroy(&slot->replied);
-        sem_destroy(&slot->waiter.admitted);
+        gpur_semaphore_close(&slot->replied);
+        gpur_semaphore_close(&slot->waiter.admitted);
         free(slot);
     }
     free(run->slots);

@@ -43,7 +43,7 @@ typedef struct gpur_agent_slot {
     float value;
     int64_t version;
     double since; /* A2C: when the advance began in which the reply comes */
-    sem_t replied;
+    gpur_semaphore replied;
     gpur_queue_waiter waiter; /* for room in the training queue */
 
     /* Under the lock. */

@@ -73,7 +73,7 @@ static void answer(gpur_ga3c_thread *thread, int64_t count)
     const double begin = gpur_clock_seconds();
     for (int64_t i = 0; i < count; i++) {
         thread->requests.asked[i]->is_dismissed = has_failed;
-        sem_post(&thread->requests.asked[i]->replied);
+        gpur_semaphore_post(&thread->requests.asked[i]->replied);
     }
     gpur_mutex_lock(&run->core.lock);
     run->core.stats.ga3c.predictor_seconds += gpur_clock_seconds() - begin;

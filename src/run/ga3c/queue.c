@@ -3,7 +3,6 @@
 #include "run/ga3c/queue.h"
 
 #include "base/numbers.h"
-#include "base/thread.h"
 #include "gpureplay/ga3c.h"
 
 #include <inttypes.h>
@@ -65,7 +64,7 @@ static void *remove_first(gpur_queue *queue)
     if (queue->count >= queue->room) {
         gpur_queue_waiter *const waiter = entry_at(queue, queue->room - 1)->waiter;
         atomic_store(&waiter->is_admitted, 1);
-        sem_post(&waiter->admitted);
+        gpur_semaphore_post(&waiter->admitted);
     }
     return item;
 }

@@ -7,15 +7,16 @@
  */
 #pragma once
 
+#include "base/platform.h"
 #include "base/status.h"
 
 #include <pthread.h>
-#include <semaphore.h>
 #include <stdatomic.h>
 
 /* On what a thread waits that has put an item. */
 typedef struct gpur_queue_waiter {
-    sem_t admitted; /* posted once for each item of this thread that has moved up, and to wake the thread otherwise */
+    gpur_semaphore
+        admitted; /* posted once for each item of this thread that has moved up, and to wake the thread otherwise */
     _Atomic int is_admitted;
 } gpur_queue_waiter;
 

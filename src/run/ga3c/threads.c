@@ -18,7 +18,7 @@ static gpur_status make_slot(gpur_ga3c *run, int32_t number, gpur_agent_slot **o
         return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for an agent's slot of %zu bytes", sizeof *slot);
     slot->run = run;
     slot->number = number;
-    if (sem_init(&slot->replied, 0, 0) != 0 || sem_init(&slot->waiter.admitted, 0, 0) != 0) {
+    if (gpur_semaphore_open(&slot->replied) != 0 || gpur_semaphore_open(&slot->waiter.admitted) != 0) {
         free(slot);
         return gpur_fail(GPUR_OUT_OF_MEMORY, "no semaphores for an agent: %s", strerror(errno));
     }
@@ -59,7 +59,7 @@ static void end_agents(gpur_ga3c *run, int32_t from)
     for (int32_t i = from; i < run->slot_count; i++) {
         atomic_store(&run->slots[i]->must_end, 1);
         if (run->slots[i]->has_thread)
-            sem_post(&run->slots[i]->waiter.admitted);
+            gpur_semaphore_post(&run->slots[i]->waiter.admitted);
     }
     gpur_mutex_notify_all(&run->core.lock);
     gpur_mutex_unlock(&run->core.lock);

@@ -3,8 +3,10 @@
 #include "run/apex/transport/connection.h"
 
 #include "base/numbers.h"
+#include "base/platform.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <poll.h>
 #include <stdlib.h>
@@ -12,13 +14,17 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#ifndef MSG_CMSG_CLOEXEC /* macOS */
+#define MSG_CMSG_CLOEXEC 0
+#endif
+
 static const uint32_t magic = 0x41525047; /* "GPRA" */
 
 /* The system doubles the number, and has limits of its own. */
 gpur_status gpur_connection_make(int ends[2], int64_t bytes)
 {
     const int room = (int)gpur_min(bytes, INT32_MAX / 2);
-    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
+    if (gpur_socket_pair_open(ends) != 0)
         return gpur_fail(GPUR_OUT_OF_MEMORY, "no sockets for an actor's process: %s", strerror(errno));
     (void)setsockopt(ends[1], SOL_SOCKET, SO_SNDBUF, &room, sizeof room);
     return GPUR_OK;
@@ -111,6 +117,8 @@ static int descriptor_in(struct msghdr *message)
     if (control && control->cmsg_level == SOL_SOCKET && control->cmsg_type == SCM_RIGHTS &&
         control->cmsg_len == CMSG_LEN(sizeof fd))
         memcpy(&fd, CMSG_DATA(control), sizeof fd);
+    if (fd >= 0 && !MSG_CMSG_CLOEXEC)
+        fcntl(fd, F_SETFD, FD_CLOEXEC);
     return fd;
 }
 

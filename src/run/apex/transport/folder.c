@@ -4,6 +4,7 @@
 #include "run/apex/transport/transport.h"
 
 #include "base/clock.h"
+#include "base/platform.h"
 #include "device/device.h"
 #include "file/atomic_file.h"
 #include "file/file_reader.h"
@@ -382,8 +383,9 @@ static gpur_status pass_over_episode(void *context, const gpur_actor_episode *ep
 
 static int is_same(const struct stat *a, const struct stat *b)
 {
-    return a->st_ino == b->st_ino && a->st_dev == b->st_dev && a->st_mtim.tv_sec == b->st_mtim.tv_sec &&
-           a->st_mtim.tv_nsec == b->st_mtim.tv_nsec;
+    const struct timespec of_a = gpur_file_modified(a), of_b = gpur_file_modified(b);
+    return a->st_ino == b->st_ino && a->st_dev == b->st_dev && of_a.tv_sec == of_b.tv_sec &&
+           of_a.tv_nsec == of_b.tv_nsec;
 }
 
 static gpur_status load(const folder_actor *w, const gpur_actor_policies *policies)

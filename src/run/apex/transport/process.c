@@ -3,6 +3,7 @@
 #include "run/apex/transport/transport.h"
 
 #include "base/clock.h"
+#include "base/platform.h"
 #include "run/apex/intake.h"
 #include "run/apex/transport/connection.h"
 
@@ -60,7 +61,7 @@ static int start_command(const gpur_slot *slot, const posix_spawnattr_t *attribu
     if (!gpur_slot_evaluates(slot))
         snprintf(name, sizeof name, "gpureplay actor %d", (int)slot->actor);
     command[0] = strcmp(program, "/proc/self/exe") == 0 ? name : program;
-    const int error = posix_spawnp(process, program, actions, attributes, command, environ);
+    const int error = posix_spawnp(process, program, actions, attributes, command, gpur_environment());
     command[0] = program;
     return error;
 }
