@@ -281,6 +281,35 @@ def test_environments_in_turns_are_told_apart():
         assert len(again) == len(buffer)  # by id and previous
 
 
+def test_writers_in_turns_are_not_one_environment():
+    lanes = [columns_of(make_episodes(seed)) for seed in (31, 32)]
+    for keep_steps in (True, False):
+        buffer = gpureplay.ReplayBuffer(200, FIELDS, keep_steps=keep_steps, device="cpu")
+        for t in range(20):
+            writers = [buffer.writer(1, "disabled") for _ in lanes] if t == 0 else writers
+            for writer, lane in zip(writers, lanes):
+                writer.add(**{name: array[t] for name, array in lane.items()})
+        for writer in writers:
+            writer.close()
+        if keep_steps:
+            assert sum(one.steps for one in _episodes.restored(buffer, False).each) == 40
+        else:
+            with pytest.raises(gpureplay.InvalidArgument, match=r"transition \d+ does not go on where \d+ left off"):
+                _episodes.restored(buffer, False)
+
+
+def test_what_a_run_has_stored_comes_out():
+    env = gpureplay.make_env("CartPole-v1")
+    buffer = gpureplay.ReplayBuffer.for_env(4_000, env, min_size=100, keep_steps=True, device="cpu")
+    agent = gpureplay.DQN(buffer, preset="cartpole")
+    with gpureplay.Run(agent, "CartPole-v1", num_envs=2, eval_period=0) as run:
+        run.advance(600)
+    episodes = list(_episodes.restored(buffer, False).each)
+    assert sum(one.steps for one in episodes) == len(buffer) == data.to_numpy(buffer)["id"].size
+    assert all((one.reward == 1).all() and one.steps >= 5 for one in episodes if one.terminated[-1])
+    assert sum(not one.terminated[-1] for one in episodes) <= 2
+
+
 def test_sums_of_rewards_are_refused():
     buffer = data.from_numpy(columns_of(make_episodes(13)), n_step=3, device="cpu")
     with pytest.raises(gpureplay.InvalidArgument, match=r"n_step is 3, .* keep_steps=True"):

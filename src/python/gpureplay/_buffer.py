@@ -124,7 +124,7 @@ class ReplayBuffer(Handle):
         successive transitions. It is added to `fields` if it is not there.
     keep_steps: True: `gpureplay.data` can write the steps of episodes, also where transitions are of several. This is
         sequences=True, and with n_step above 1 a field "step_reward", one float32, the reward of a transition's first
-        step, which `add` fills in.
+        step, which `add` fills in. Trainings in the library's threads do not, and refuse a buffer with that field.
 
     With n_step above 1, layout "frames" or a field "previous" `add` tracks episodes: see `Writer.add`. "previous", one
     int64, is the id of the same environment's transition before, if that is of the same episode. An episode's first

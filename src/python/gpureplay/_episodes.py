@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import heapq
 import importlib
 import math
@@ -18,7 +19,7 @@ from ._device import caller_depth
 from ._flatten import Flattener
 from ._inputs import convert
 from ._lanes import LaneBuffer
-from ._library import InvalidArgument
+from ._library import Closed, InvalidArgument
 from ._schema import PREVIOUS, STEP_REWARD, Field
 from ._spaces import kind_of, parts_of
 from ._writer import Writer
@@ -388,7 +389,8 @@ def visible_ids(buffer: Buffer) -> np.ndarray:
     if isinstance(buffer, LaneBuffer):
         steps, lanes = buffer.stats.steps, buffer.num_lanes
         return np.arange(max(0, steps - buffer.steps) * lanes, steps * lanes)
-    buffer.flush()
+    with contextlib.suppress(Closed):  # a run has writers of its own in place of the buffer's
+        buffer.flush()
     stats = buffer.stats
     return np.arange(stats.first_id, stats.first_id + stats.visible)
 
@@ -451,10 +453,15 @@ def _held_by_rows(buffer: ReplayBuffer) -> Held:
         previous, ended = _joined(parts, 2)
         return Held(ids, np.where(previous < 0, -1, places_of(ids, previous)), previous < 0, ended.astype(np.bool_))
     follows, ended = _joined(_following(read(buffer, ids)), 2)
-    follows = follows.astype(np.bool_)
+    follows, ended = follows.astype(np.bool_), ended.astype(np.bool_)
+    breaks = np.flatnonzero(~follows[1:] & ~ended[:-1])
+    if len(breaks):
+        raise InvalidArgument(f"transition {ids[breaks[0] + 1]} does not go on where {ids[breaks[0]]} left off, which "
+                              "ended no episode: they are of several environments, or one was reset amid its episode. "
+                              "Nothing tells which follow each other; make the buffer with keep_steps=True")
     begins = ~follows
     begins[:1] &= ids[:1] == 0
-    return Held(ids, np.where(follows, np.arange(len(ids)) - 1, -1), begins, ended.astype(np.bool_))
+    return Held(ids, np.where(follows, np.arange(len(ids)) - 1, -1), begins, ended)
 
 
 def _refuse_rows(buffer: ReplayBuffer, names: set[str]) -> None:
