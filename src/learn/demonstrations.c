@@ -50,20 +50,24 @@ static gpur_status check_schema(gpur_step_config *config, const gpur_schema *own
     return GPUR_OK;
 }
 
-#define SAME(member, format, cast)                                                                                     \
+#define SAME(member, format, given_value, own_value)                                                                   \
     GPUR_REQUIRE(given->member == own->member,                                                                         \
-                 #member " is " format ", and that of the learner's own replay " format "; they must be equal",        \
-                 cast given->member, cast own->member)
+                 #member " is " format "; it must be " format ", as in the learner's own replay", given_value,         \
+                 own_value)
+#define SAME_NUMBER(member) SAME(member, "%g", (double)given->member, (double)own->member)
+#define SAME_CHOICE(member, names) SAME(member, "%s", names[given->member], names[own->member])
 
 /* What a row means: its return, and how its observations are stored. */
 static gpur_status check_settings(const gpur_replay_config *own, const gpur_replay_config *given)
 {
-    SAME(n_step, "%" PRId32, (int32_t));
-    SAME(gamma, "%g", (double));
-    SAME(reward_clip, "%g", (double));
-    SAME(layout, "%" PRId32, (int32_t));
-    SAME(frame_stack, "%" PRId32, (int32_t));
-    SAME(stack_axis, "%" PRId32, (int32_t));
+    static const char *const layouts[] = {"GPUR_LAYOUT_ROWS (0)", "GPUR_LAYOUT_FRAMES (1)", "GPUR_LAYOUT_LANES (2)"};
+    static const char *const axes[] = {"GPUR_STACK_FIRST (0)", "GPUR_STACK_LAST (1)"};
+    SAME_NUMBER(n_step);
+    SAME_NUMBER(gamma);
+    SAME_NUMBER(reward_clip);
+    SAME_CHOICE(layout, layouts);
+    SAME_NUMBER(frame_stack);
+    SAME_CHOICE(stack_axis, axes);
     return GPUR_OK;
 }
 

@@ -861,9 +861,9 @@ TEST(demonstrations_that_differ_are_refused)
     c.max_batch = 31;
     check_other(c, NULL, "demonstrations: a batch has 32 of them; max_batch of their replay is 31");
     c.max_batch = 0, c.gamma = 0.95f;
-    check_other(c, NULL, "demonstrations: gamma is 0.95, and that of the learner's own replay 0.9; they must be equal");
+    check_other(c, NULL, "demonstrations: gamma is 0.95; it must be 0.9, as in the learner's own replay");
     c.gamma = 0.9f, c.reward_clip = 1;
-    check_other(c, NULL, "demonstrations: reward_clip is 1, and that of the learner's own replay 0");
+    check_other(c, NULL, "demonstrations: reward_clip is 1; it must be 0, as in the learner's own replay");
     close_sides();
 }
 

@@ -83,8 +83,9 @@ def test_settings_without_demonstrations(device):
 
 @pytest.mark.parametrize(("settings", "others", "message"), [
     ({"demonstration_ratio": 0.3}, {}, "demonstration_ratio is 0.3, which of batch_size 32 is 9.6 transitions"),
-    ({}, {"gamma": 0.9}, "demonstrations: gamma is 0.9, and that of the learner's own replay 0.99"),
-    ({}, {"n_step": 3}, "demonstrations: n_step is 3, and that of the learner's own replay 1"),
+    ({}, {"gamma": 0.9}, "demonstrations: gamma is 0.9; it must be 0.99, as in the learner's own replay"),
+    ({}, {"n_step": 3}, "demonstrations: n_step is 3; it must be 1, as in the learner's own replay"),
+    ({}, {"layout": "frames"}, "layout is \"frames\"; it must be layout=\"rows\", as in the learner's own replay"),
     ({"step_kernel": "fused"}, {}, "one replay"),
 ])
 def test_what_does_not_fit_is_refused(device, settings, others, message):
