@@ -303,10 +303,12 @@ def test_what_a_run_has_stored_comes_out():
     buffer = gpureplay.ReplayBuffer.for_env(4_000, env, min_size=100, keep_steps=True, device="cpu")
     agent = gpureplay.DQN(buffer, preset="cartpole")
     with gpureplay.Run(agent, "CartPole-v1", num_envs=2, eval_period=0) as run:
-        run.advance(600)
-    episodes = list(_episodes.restored(buffer, False).each)
+        run.advance(1)
+    episodes = list(_episodes.restored(buffer, True).each)
+    assert len(episodes) > 3
     assert sum(one.steps for one in episodes) == len(buffer) == data.to_numpy(buffer)["id"].size
-    assert all((one.reward == 1).all() and one.steps >= 5 for one in episodes if one.terminated[-1])
+    assert all((one.reward == 1).all() for one in episodes)
+    assert sorted(one.steps for one in episodes if one.terminated[-1])[2:][0] > 5  # two may be partial
     assert sum(not one.terminated[-1] for one in episodes) <= 2
 
 
