@@ -4,7 +4,7 @@
 #
 # Builds the reference as HTML: of every header, module and guide. Each warning is an error. What is missing is made:
 # the library, without CUDA, and an environment with Sphinx from PyPI.
-#   --library FILE   a library of this version
+#   --library FILE   a library of this version, built with JAX
 #   --python PYTHON  a Python that has Sphinx, myst-parser, sphinx-rtd-theme, NumPy, Gymnasium and JAX
 #   --out FOLDER     default build/reference; its html/index.html is the first page
 #   --help           this text
@@ -24,14 +24,15 @@ while [ $# -gt 0 ]; do
     shift
 done
 
-if [ -z "$library" ]; then
-    build build/reference/library gpureplay -DGPUREPLAY_CUDA=OFF -DGPUREPLAY_EXAMPLES=OFF
-    library=$PWD/build/reference/library/libgpureplay.so
-fi
 if [ -z "$python" ]; then
     python=$PWD/build/reference/venv/bin/python
     [ -x "$python" ] || python3 -m venv build/reference/venv
     "$python" -m pip install --quiet sphinx myst-parser sphinx-rtd-theme numpy "gymnasium>=1.1" jax
+fi
+if [ -z "$library" ]; then # with that of gpureplay.jax beside it, for this Python's jaxlib
+    build build/reference/library all -DGPUREPLAY_CUDA=OFF -DGPUREPLAY_EXAMPLES=OFF -DGPUREPLAY_PYTHON=ON \
+        -DPython_EXECUTABLE="$python"
+    library=$PWD/build/reference/library/libgpureplay.so
 fi
 
 export GPUREPLAY_LIBRARY=$library GPUREPLAY_FAST=off PYTHONPATH=$PWD/src/python PYTHONDONTWRITEBYTECODE=1

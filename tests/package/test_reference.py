@@ -60,6 +60,9 @@ def main():
     if missing:
         print(f"skipped: {sys.executable} has no {', '.join(missing)}; tests/run.sh --all makes an environment with it")
         return 77
+    if not Path(sys.argv[1]).with_name("libgpureplay_jax.so").is_file():
+        print("skipped: the library was built without JAX")
+        return 77
     with tempfile.TemporaryDirectory() as folder:
         done = subprocess.run(["bash", str(ROOT / "docs/reference/build.sh"), "--library", sys.argv[1], "--python",
                                sys.executable, "--out", folder], capture_output=True, text=True)
