@@ -2,6 +2,8 @@
 """Offline training in Python: on a buffer of one's own and on a file, with environments in Python, and what is
 refused."""
 
+import importlib
+
 import gpureplay
 import gymnasium
 import numpy as np
@@ -115,6 +117,11 @@ def test_stacks_of_frames_are_trained_from_a_file(tmp_path):
         result = gpureplay.train_offline(tmp_path / "frames", steps=20, device="cpu", progress=False)
         assert result.agent.config["trunk"][0][:3] == ("conv", 16, 3) and result.config["options"]["num-actions"] == 3
         assert len(result.buffer) == len(buffer) and result.config["environment"]["observation"]["shape"] == [12, 12]
+
+
+def test_ray_does_not_train_offline():
+    with pytest.raises(gpureplay.InvalidArgument, match="--env is missing"):
+        importlib.import_module("gpureplay.train")._run({"preset": "offline-dqn", "data": "x", "engine": "ray"})
 
 
 def test_what_cannot_be_trained_on_is_refused():

@@ -145,7 +145,8 @@ def _trainer(engine: str, given: dict[str, Any]) -> Any:
 
 
 def _run(given: dict[str, Any]) -> None:
-    if "env" not in given and "resume" not in given and system_of(given.get("preset")) not in OFFLINE:
+    needs_env = system_of(given.get("preset")) not in OFFLINE or given.get("engine", "local") != "local"
+    if needs_env and "env" not in given and "resume" not in given:
         raise InvalidArgument("--env is missing; it must be a game of --list, a plug-in's file, or an id of Gymnasium")
     if "resume" not in given:
         given.setdefault("out", "")
