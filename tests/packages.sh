@@ -54,6 +54,39 @@ install_packages() {
     [ -z "${packages// /}" ] || { echo "   cannot go on without $packages" && exit 1; }
 }
 
+# make_aarch64 DIR: in DIR/root what Debian has for aarch64 of the optional packages and of Python, in DIR/site Python's
+# packages, and DIR/python, which runs that Python by qemu, and is what that Python takes for itself.
+make_aarch64() {
+    local deb python
+    [ ! -x "$1/python" ] || return 0
+    (apt_for "$1" arm64 && apt-get -qq update && apt-get -qq -y --no-install-recommends --download-only install \
+        libc6 libstdc++6 libopenblas-openmp-dev libcjson-dev libxxhash-dev libzstd-dev python3-dev) || return
+    for deb in "$1/apt"/*.deb; do dpkg-deb -x "$deb" "$1/root" || return; done
+    python=$(readlink "$1/root/usr/bin/python3")
+    python3 -m pip install --quiet --target "$1/site" --python-version "${python#python}" --only-binary=:all: \
+        --platform manylinux_2_28_aarch64 --platform manylinux_2_17_aarch64 --platform manylinux2014_aarch64 \
+        gymnasium hypothesis numpy pytest safetensors || return
+    cat >"$1/python.new" <<END
+#!/bin/sh
+exec qemu-aarch64-static -0 "$1/python" -L "$1/root" -E PYTHONHOME=/usr \\
+    -E "PYTHONPATH=$1/site\${PYTHONPATH:+:\$PYTHONPATH}" "$1/root/usr/bin/$python" "\$@"
+END
+    chmod +x "$1/python.new" && mv "$1/python.new" "$1/python"
+}
+
+# make_macos DIR: DIR/cc, zig's clang for macOS on arm64, which links no bundles, and DIR/site with NumPy for it.
+make_macos() {
+    [ ! -x "$1/cc" ] || return 0
+    python3 -m venv "$1/venv" && "$1/venv/bin/pip" install --quiet "ziglang>=0.17,<0.18" &&
+        "$1/venv/bin/pip" install --quiet --no-deps --only-binary=:all: --platform macosx_14_0_arm64 \
+            --target "$1/site" numpy || return
+    cat >"$1/cc.new" <<END
+#!/usr/bin/env bash
+exec "$1"/venv/lib/python3*/site-packages/ziglang/zig cc -target aarch64-macos "\${@/#-bundle/-dynamiclib}"
+END
+    chmod +x "$1/cc.new" && mv "$1/cc.new" "$1/cc"
+}
+
 # make_venv DIR [yes]: a virtual environment with what the Python tests run in, and what they compare against where it
 # can be had; "yes": with Ray, dm_control, Sphinx and the packages of data sets. PyTorch and Stable-Baselines3
 # (gigabytes) are left out: tests that want them say so and are skipped.

@@ -4,7 +4,7 @@
 #
 # Installs what is missing, builds the library as most people have it, with warnings as errors, and runs the tests.
 #   --all          every configuration: another compiler, no optional package, sanitizers; and every test
-#   --only NAME    only this configuration of --all; may be given several times
+#   --only NAME    only this configuration of --all; may be given several times; or other machines: aarch64, macos
 #   --long         full counts in the randomized tests (GPUR_TEST_LONG=1)
 #   --device D     devices to test, separated by semicolons; default "cpu;cuda:0"
 #   --no-install   install nothing, neither Debian nor Python packages
@@ -15,6 +15,7 @@ set -uo pipefail
 . "$(dirname "$0")/shell.sh"
 
 configurations=(gcc asan race-asan tsan race fuzz)
+other_machines=(aarch64 macos) # --all leaves them out
 describe() {
     case $1 in
     gcc) echo "gcc, Release, every optional package, benchmarks, the CUDA device where there is nvcc" ;;
@@ -22,6 +23,8 @@ describe() {
     race-asan) echo "gcc, the same, no optional package, and kernels in the form that a GPU runs" ;;
     tsan) echo "gcc, ThreadSanitizer" ;;
     race) echo "gcc, ThreadSanitizer, and kernels in the form that a GPU runs" ;;
+    aarch64) echo "gcc for aarch64 Linux; C tests that start no process, by qemu-user" ;;
+    macos) echo "clang for macOS on arm64, no optional package: compiled and linked, nothing is run" ;;
     fuzz) echo "clang, libFuzzer with AddressSanitizer and UndefinedBehaviorSanitizer, 20 s (--long: 600)" ;;
     *) return 1 ;;
     esac
@@ -36,6 +39,13 @@ flags_of() {
     tsan) echo "-DCMAKE_C_COMPILER=gcc -DGPUREPLAY_SANITIZE=thread -DCMAKE_C_FLAGS_RELEASE=-O1 $lean" ;;
     race-asan) echo "-DGPUREPLAY_SANITIZE=address,undefined -DGPUREPLAY_DNNL=OFF -DGPUREPLAY_ZSTD=OFF $race_flags" ;;
     race) echo "-DGPUREPLAY_SANITIZE=thread $race_flags" ;;
+    aarch64) echo "-DCMAKE_TOOLCHAIN_FILE=src/cmake/aarch64.cmake $lean" ;;
+    macos)
+        echo "-DCMAKE_SYSTEM_NAME=Darwin -DCMAKE_SYSTEM_PROCESSOR=arm64 -DCMAKE_C_COMPILER=$PWD/build/macos/cc" \
+            "-DPython_NumPy_INCLUDE_DIR=$PWD/build/macos/site/numpy/_core/include -DGPUREPLAY_PYTHON=ON" \
+            "-DGPUREPLAY_TESTS=OFF -DGPUREPLAY_BLAS=OFF -DGPUREPLAY_DNNL=OFF -DGPUREPLAY_FILES=OFF" \
+            "-DGPUREPLAY_ZSTD=OFF $lean"
+        ;;
     fuzz)
         echo "-DCMAKE_C_COMPILER=clang -DGPUREPLAY_FUZZ=ON -DGPUREPLAY_SANITIZE=address,undefined" \
             "-DGPUREPLAY_EXAMPLES=OFF -DGPUREPLAY_FILES=ON -DCMAKE_C_FLAGS_RELEASE=-O1" \
@@ -55,7 +65,7 @@ while [ $# -gt 0 ]; do
     case $1 in
     --all) chosen=("${configurations[@]}") slow='out_of_memory[.]' with_more=yes ;;
     --only)
-        known=${configurations[*]}
+        known="${configurations[*]} ${other_machines[*]}"
         wants "one of $known" "${known// /|}" "${@:1:2}"
         chosen+=("$2") slow='out_of_memory[.]' with_more=yes && shift
         ;;
@@ -89,7 +99,15 @@ jobs=$(nproc)
 # Says why a configuration cannot be built here; says nothing when it can.
 why_not() {
     local compiler=gcc
-    case $1 in asan | fuzz) compiler=clang ;; esac
+    case $1 in
+    asan | fuzz) compiler=clang ;;
+    aarch64)
+        have aarch64-linux-gnu-g++ && have qemu-aarch64-static ||
+            { echo "no compiler or no qemu (Debian: apt install g++-aarch64-linux-gnu qemu-user-static)" && return; }
+        make_aarch64 "$PWD/build/aarch64" >"$out/aarch64.log" 2>&1 || echo "no libraries: build/tests/aarch64.log"
+        ;;
+    macos) make_macos "$PWD/build/macos" >"$out/macos.log" 2>&1 || echo "no zig: build/tests/macos.log" ;;
+    esac
     have $compiler || { echo "no $compiler" && return; }
     [ $compiler = clang ] || return 0
     is_here /libfuzzer || echo "this clang has no sanitizers and no libFuzzer (Debian: apt install libclang-rt-dev)"
@@ -102,19 +120,24 @@ plain_layout() { if setarch "$(uname -m)" -R true 2>/dev/null; then setarch "$(u
 
 # configure NAME DIR
 configure() {
-    local here=cpu hangs=()
+    local here=cpu more=()
     [ "$1" = gcc ] && here=$devices
-    [ "${GPUR_TEST_LONG:-}" = 1 ] && hangs=(-DGPUREPLAY_TEST_TIMEOUT=14400)
+    [ "${GPUR_TEST_LONG:-}" = 1 ] && more=(-DGPUREPLAY_TEST_TIMEOUT=14400)
     choose_generator "$2"
+    [ "$1" = aarch64 ] || more+=(-DPython3_EXECUTABLE="$(command -v "$python")")
     # shellcheck disable=SC2046 # flags are words
     cmake -S . -B "$2" "${generator[@]}" -DCMAKE_BUILD_TYPE=Release -DGPUREPLAY_WERROR=ON -DGPUREPLAY_TESTS=ON \
-        -DGPUREPLAY_TEST_DEVICES="$here" "${hangs[@]}" -DPython3_EXECUTABLE="$(command -v "$python")" $(flags_of "$1")
+        -DGPUREPLAY_TEST_DEVICES="$here" "${more[@]}" $(flags_of "$1")
 }
+
+# Tests that start programs for aarch64, which takes more than qemu-user, fork threads, or are for this machine's own.
+not_by_qemu='apex_(dpg|folder|processes)|checkpoint_kill|example_|cartpole|fork|install|prefetch|stops|symbols'
 
 # tests_of NAME: which of the tests that it has, as options of ctest. The first configuration has all of them.
 tests_of() {
     case $1 in
     gcc) echo "-E ^test_($slow)" ;;
+    aarch64) echo "-LE once -E $not_by_qemu" ;;
     *) echo "-LE once" ;;
     esac
 }
@@ -131,6 +154,7 @@ build_and_test() {
         grep -E -A 8 "error|FAILED|undefined reference" "$dir/build.log" | head -n 60
         summary="building failed" && return 1
     fi
+    [ "$1" != macos ] || { summary="compiled and linked" && return; }
     read -ra chosen_tests <<<"$(tests_of "$1")"
     # One more than there are cores, since some tests mostly wait for processes and threads.
     (cd "$dir" && plain_layout ctest --parallel $((jobs + 1)) "${chosen_tests[@]}" --output-on-failure) \

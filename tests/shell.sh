@@ -29,6 +29,31 @@ from_here() {
     esac
 }
 
+# apt_for FOLDER ARCHITECTURE: from now on apt has lists in that folder, of the system's sources, for an architecture.
+apt_for() {
+    local list
+    mkdir -p "$1/lists/partial" "$1/apt/parts" "$1/apt/partial" && rm -f "$1/apt/parts"/*
+    cat >"$1/apt/conf" <<END
+APT::Architecture "$2";
+APT::Architectures "$2";
+Dir::Etc::SourceList "$1/apt/sources.list";
+Dir::Etc::SourceParts "$1/apt/parts";
+Dir::State::Lists "$1/lists";
+Dir::State::Status "/dev/null";
+Dir::Cache::Archives "$1/apt";
+APT::Sandbox::User "root";
+END
+    : >"$1/apt/sources.list"
+    for list in /etc/apt/sources.list /etc/apt/sources.list.d/debian.sources /etc/apt/sources.list.d/ubuntu.sources; do
+        [ -f "$list" ] || continue
+        case $list in
+        *.list) sed -n 's/^deb \(.*\)/deb \1\ndeb-src \1/p' "$list" >"$1/apt/sources.list" ;;
+        *) sed 's/^Types:.*/Types: deb deb-src/' "$list" >"$1/apt/parts/${list##*/}" ;;
+        esac
+    done
+    export APT_CONFIG=$1/apt/conf
+}
+
 # The comment at the script's head is its help.
 usage() { sed -n '/^# usage:/,/^[^#]/s/^# \{0,1\}//p' "$script_file"; }
 

@@ -40,7 +40,7 @@ esac
 
 out=$PWD/build/wheel/$machine
 debs=$out/debian prefix=$out/prefix licenses=$out/licenses log=$out/log
-mkdir -p "$debs" "$prefix/include" "$prefix/lib" "$out/lists/partial" "$out/apt" "$out/sources"
+mkdir -p "$debs" "$prefix/include" "$prefix/lib" "$out/sources"
 rm -rf "$licenses" "$out/raw" "$out/dist" && mkdir "$licenses"
 : >"$log"
 
@@ -101,27 +101,7 @@ done
 # Libraries, static: packages of Debian's, and where it has no static one or builds for another glibc, its sources.
 
 say "Debian packages for $machine"
-# Lists of the script's own, with sources and for the machine, made of the system's.
-cat >"$out/apt/conf" <<END
-APT::Architecture "$debian";
-APT::Architectures "$debian";
-Dir::Etc::SourceList "$out/apt/sources.list";
-Dir::Etc::SourceParts "$out/apt/parts";
-Dir::State::Lists "$out/lists";
-Dir::State::Status "/dev/null";
-Dir::Cache::Archives "$out/apt";
-APT::Sandbox::User "root";
-END
-mkdir -p "$out/apt/parts" "$out/apt/partial" && rm -f "$out/apt/parts"/*
-: >"$out/apt/sources.list"
-for list in /etc/apt/sources.list /etc/apt/sources.list.d/debian.sources /etc/apt/sources.list.d/ubuntu.sources; do
-    [ -f "$list" ] || continue
-    case $list in
-    *.list) sed -n 's/^deb \(.*\)/deb \1\ndeb-src \1/p' "$list" >"$out/apt/sources.list" ;;
-    *) sed 's/^Types:.*/Types: deb deb-src/' "$list" >"$out/apt/parts/${list##*/}" ;;
-    esac
-done
-export APT_CONFIG=$out/apt/conf
+apt_for "$out" "$debian"
 quietly apt-get -qq update
 packages=(libzstd-dev libxxhash-dev)
 [ $machine = x86_64 ] || packages+=(libopenblas-serial-dev)
