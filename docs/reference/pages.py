@@ -100,6 +100,21 @@ def first_sentence(comment):
     return re.split(r"(?<=[^.]\.)\s", " ".join(comment.split("\n\n")[0].split()), maxsplit=1)[0]
 
 
+def is_example(call):
+    return call.file.startswith(("examples/", "docs/", "README"))
+
+
+def family():
+    """{header: the example that calls most of its functions}."""
+    found = {}
+    for header in headers.all_headers():
+        files = [call.file for one in headers.read(header)[1] if one.kind == "function"
+                 for call in calls.in_c(one.name) if call.file.startswith("examples/")]
+        if files:
+            found[header] = max(sorted(set(files)), key=files.count)
+    return found
+
+
 # What the package has.
 
 
@@ -169,7 +184,7 @@ class Package:
 class Pages:
     def __init__(self, folder):
         self.folder, self.linked, self.uncalled = Path(folder), set(), []
-        self.roles, self.package = roles(), Package()
+        self.roles, self.package, self.family = roles(), Package(), family()
 
     def write(self, name, lines):
         path = self.folder / name
@@ -201,7 +216,7 @@ class Pages:
         first, *others = called
         lines = [f"From {self.link_to(first.file)}:", "", f".. code-block:: {first.language}", ""]
         lines += [f"   {line}" for line in first.text.splitlines()] + [""]
-        others = [one.file for one in others if one.file.startswith(("examples/", "docs/", "README"))]
+        others = [one.file for one in others if is_example(one)]
         return [*lines, f"Also in {', '.join(map(self.link_to, others[:6]))}.", ""] if others else lines
 
     # C.
@@ -216,6 +231,8 @@ class Pages:
         lines += ["", f"Declared in {self.roles[header]}.", ""]
         if called:
             lines += ["Example", "-------", "", *self.example(called)]
+            if not any(is_example(call) for call in called) and header in self.family:
+                lines += [f"Functions beside it are called in {self.link_to(self.family[header])}.", ""]
         self.write(f"c/{one.name}.rst", lines)
 
     def members(self, one):
