@@ -50,6 +50,10 @@
     defaults    `gpureplay.train` in environments without images by its defaults. The last network plays 100 episodes
                 greedily, in Blackjack 1,000. Solved are 475 in CartPole, 0.9 in FrozenLake, 7 in Taxi, -0.1 in
                 Blackjack and 0.95 in the walk (defaults.py), by the median of the seeds.
+    demonstrations
+                DDPG in the library's Pendulum with 20 episodes of a trained agent, and without: as a part of each
+                batch, or in its own buffer from the start. Evaluations of 10 episodes are at every 500 steps. The
+                learning rate and the 4 train steps a step were chosen on seeds 101 to 105.
     lanes-torch Cartpole swing-up of MuJoCo Playground by TD3 in PyTorch with a LaneBuffer, and with a ring of PyTorch
                 tensors as FastTD3 and its like write it: it stores each observation twice, and draws as many
                 transitions of each lane. Compared is the mean return of 64 episodes after the last step. "seconds" are
@@ -179,6 +183,11 @@ EXPERIMENTS = {
     "lanes-jax": Experiment(
         ("",), {"gpureplay": LANES, "flashbax": LANES, "flashbax, item buffer": LANES}, seeds(1, 20),
         {"steps": 2000, "parts": 10}, first="gpureplay", lowest=-0.25, enough=0.15, jobs=1),
+    "demonstrations": Experiment(
+        ("Pendulum",), {name: later("demonstrations", "run", part, "3e-3", "4") for name, part in
+                        (("none", "0"), ("in the same buffer", "own"), ("a quarter of each batch", "0.25"),
+                         ("half of each batch", "0.5"))},
+        seeds(1, 16), {"steps": 4000, "period": 500, "last_steps": 3999}, base="none"),
 }
 
 if __name__ == "__main__":
