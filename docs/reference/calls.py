@@ -15,6 +15,8 @@ FILES_IN_C = ("examples/minimal.c", "examples/*.c", "src/program/*.c", "src/plug
               "tests/**/*.c")
 FILES_IN_PYTHON = ("examples/python/*.py", "src/python/gpureplay/*.py", "bench/**/*.py", "tests/**/*.py")
 LONGEST = 12  # lines of an excerpt
+# A call of a test that is to fail, or to give nothing.
+REFUSED = re.compile(r"CHECK_FAILS|REFUSED\(|, (GPUR_[A-Z_]+|NULL|0|-1)\)*;?$")
 MAKERS = {"sample": "Batch", "gather": "Batch", "sample_sequences": "SequenceBatch", "policy": "Policy",
           "writer": "Writer", "make_env": "GameEnv", "make_vec": "GameVectorEnv"}  # functions, by what they return
 
@@ -106,10 +108,13 @@ def by_name_in_c():
     for source in sources_in_c():
         lines = source.text.splitlines()
         for one in re.finditer(r"\b(gpur_\w+)\(", source.text):
-            calls = found.setdefault(one[1], [])
-            if all(call.file != source.file for call in calls):
-                calls.append(Call(source.file, excerpt(lines, *statement_in_c(source.text, one.start())), "c"))
-    return found
+            first, last = statement_in_c(source.text, one.start())
+            refused = bool(REFUSED.search("\n".join(lines[first:last + 1])))
+            of_file = found.setdefault(one[1], {})
+            if source.file not in of_file or refused < of_file[source.file][0]:
+                of_file[source.file] = refused, Call(source.file, excerpt(lines, first, last), "c")
+    return {name: [call for _, call in sorted(of_file.values(), key=lambda one: one[0])]
+            for name, of_file in found.items()}
 
 
 def in_c(name):

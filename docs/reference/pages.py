@@ -192,13 +192,12 @@ class Pages:
         path.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
     def link(self, name, owner=None):
-        """owner: the class in whose docstring a name stands."""
-        name = name.removeprefix("include/")
-        return self.roles.get(name) or self.package.link(name, owner)
+        """Of a name in a docstring. owner: the class that it describes."""
+        return self.package.link(name, owner) or self.roles.get(name.removeprefix("include/"))
 
     def text(self, comment, but=None):
         """A comment as reStructuredText. but: the name that it is about, which needs no link."""
-        return plain.restructured(comment, lambda name: None if name == but else self.link(name))
+        return plain.restructured(comment, lambda name: None if name == but else self.roles.get(name))
 
     # Examples.
 
@@ -271,7 +270,7 @@ class Pages:
             lines += ["Functions", "---------", ""]
         for one in functions:
             self.function_in_c(header, one)
-            lines += [f":c:func:`{one.name}`", f"   {plain.inline(first_sentence(one.comment), self.link)}", ""]
+            lines += [f":c:func:`{one.name}`", f"   {plain.inline(first_sentence(one.comment), self.roles.get)}", ""]
         lines += [".. toctree::", "   :hidden:", "", *(f"   {one.name}" for one in functions)]
         self.write(f"c/{Path(header).stem}.rst", lines)
 

@@ -8,6 +8,8 @@ import textwrap
 
 WORD = re.compile(r"(`[^`\n]+`|\b(?:gpur|GPUR)_\w+(?:\.\w+)?\*?|\b[\w/]+\.(?:h|md|c)\b)")
 ENTRY = re.compile(r"(?P<term>.+?)(?:  +|: )(?P<text>\S.*)$")
+COLUMNS = re.compile(r"\S {4,}[^ \[]")  # of a table; a citation may stand at the right
+LIST = re.compile(r" *[A-Za-z_][\w.]*(, [\w.]+)*  +[^ =]")
 NAMES = re.compile(r"\*{0,2}\w+(, \*{0,2}\w+)*: ")
 
 
@@ -56,6 +58,11 @@ def entries(group):
     return found
 
 
+def term_of(term, link):
+    """Names with commas between them, of which those that are known are links."""
+    return ", ".join(f"\\ {link(name)}" if link(name) else inline(name, link) for name in term.split(", "))
+
+
 def definitions(group, link):
     """A list of names with what they mean."""
     lines = []
@@ -63,7 +70,7 @@ def definitions(group, link):
         one = ENTRY.match(first)
         term, text = (one["term"], one["text"]) if one else (first, "")
         text = " ".join([text, *rest]).strip()
-        lines += [inline(term, link), f"   {inline(text, link)}"] if text else [inline(term, link), "   \\ "]
+        lines += [term_of(term, link), "   " + (inline(text, link) if text else "\\ ")]
     return [*lines, ""]
 
 
@@ -87,12 +94,13 @@ def restructured(text, link):
     lines, literal = [], []
     for group in groups(text.expandtabs().splitlines()):
         indent = indent_of(group[0])
-        if indent >= 4:
+        first = entries(group)
+        is_table = any(COLUMNS.search(line) for _, *rest in first for line in rest)
+        if indent >= 4 and not all(map(LIST.match, group)) or (indent >= 2 and is_table):
             literal += ["", *group] if literal else group
             continue
         lines += code_block(literal) if literal else []
         literal = []
-        first = entries(group)
         if all(one[0].startswith("- ") for one in first):
             for one in first:
                 lines += [f"- {inline(' '.join(one)[2:], link)}"]
