@@ -210,7 +210,6 @@ static void listen_to_signals(gpur_training *training)
     sigaction(SIGTERM, &action, NULL);
     if (sigaction(SIGHUP, NULL, &before) == 0 && before.sa_handler != SIG_IGN) /* nohup ignores it */
         sigaction(SIGHUP, &action, NULL);
-    signal(SIGPIPE, on_closed_pipe);
 }
 
 int was_interrupted(void *user)
@@ -430,6 +429,7 @@ int main(int argc, char **argv)
     static arguments a;
     const char *const first = argc > 1 ? argv[1] : "";
     open_missing_streams();
+    signal(SIGPIPE, on_closed_pipe);
     for (int i = 1; i < argc; i++)
         argv[i] = strcmp(argv[i], "-h") == 0 ? "--help" : argv[i];
     if (strcmp(first, "play") == 0 || strcmp(first, "evaluate") == 0) {

@@ -259,6 +259,10 @@ def seeds_run_side_by_side(folder):
         assert f"seed {seed}: done, mean return {mean} of the evaluation after 2000 steps; {out}" in lines, lines
     run(*pole(steps=2000, threads=1, seed=4, out=folder / "alone-4"))
     assert (folder / "alone-4/learner.safetensors").read_bytes() == (folder / "pole-4/learner.safetensors").read_bytes()
+    unread = start(*options[:-1], folder / "unread", "--seeds", "3-4")
+    unread.stdout.close()
+    err = unread.stderr.read()
+    assert unread.wait(timeout=120) == 0 and (folder / "unread-4/learner.safetensors").exists(), (unread, err)
     again = run(*options, "--seeds", "5-6", status=2)  # one of them is there, and none begins
     assert f"{folder}/pole-5/options.txt is there already; --resume " in again.stderr and again.stdout == ""
     assert not (folder / "pole-6").exists()

@@ -260,6 +260,21 @@ def an_interrupted_run_without_checkpoints_keeps_its_learner(folder):
     assert b"trunk.0.weight" in (folder / "learner.safetensors").read_bytes()
 
 
+def a_run_whose_output_nobody_reads_saves_a_checkpoint_at_its_end(folder):
+    """At Ctrl-C `tee` ends first; a terminal that is closed often sends SIGHUP twice."""
+    for number in (signal.SIGINT, signal.SIGHUP):
+        out = folder / number.name
+        process = start(*pole(out=out, steps=10**9))
+        process.stdout.readline()
+        process.stdout.close()
+        wait_for(out / "checkpoint")
+        for _ in range(1 + (number == signal.SIGHUP)):
+            process.send_signal(number)
+        err = process.stderr.read()
+        assert process.wait(timeout=60) == 130 and "ipe" not in err, (number, process.returncode, err)
+        assert (out / "learner.safetensors").exists()
+
+
 def a_burst_is_an_option(folder):
     """It takes the place of concurrent training. One is not the other's training."""
     for name, options in (("burst", {"burst": 1}), ("each", {"concurrent": 0})):
@@ -665,6 +680,7 @@ def main():
         a_run_keeps_its_arithmetic(folder / "arithmetic")
         an_interrupted_run_ends_with_what_there_is(folder / "interrupted")
         an_interrupted_run_without_checkpoints_keeps_its_learner(folder / "interrupted without")
+        a_run_whose_output_nobody_reads_saves_a_checkpoint_at_its_end(folder / "unread")
         a_run_without_a_checkpoint_cannot_be_resumed(folder)
         without_exploration_steps_epsilon_has_its_last_value(folder / "greedy")
         the_network_to_act_by_and_whole_episodes_are_options(folder)
@@ -685,7 +701,7 @@ def main():
         (folder / "breaks").mkdir()
         a_run_that_fails_says_how_it_goes_on(folder / "breaks")
         a_full_disk_ends_the_run(folder / "full")
-    print(f"test_train {DEVICE}: 25 tests")
+    print(f"test_train {DEVICE}: 26 tests")
 
 
 if __name__ == "__main__":

@@ -52,7 +52,8 @@ def program(command: str = "") -> str:
 def lines_of_warnings() -> Iterator[None]:
     """Inside, a warning is a line of the program, without the place in Python's sources from which it came."""
     def show(message: Warning | str, *_place: Any, **_others: Any) -> None:
-        print(f"{program()}: {message}", file=sys.stderr)
+        with contextlib.suppress(OSError):  # nobody reads it any more
+            print(f"{program()}: {message}", file=sys.stderr)
 
     with warnings.catch_warnings():
         warnings.showwarning = show
@@ -63,6 +64,18 @@ def end_without_reader() -> int:
     """The exit status where the reader of the output has ended, as `head` does. Nothing more is written."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0
+
+
+@contextlib.contextmanager
+def reader_may_end() -> Iterator[None]:
+    """Inside, what is shown need not be read until the end."""
+    try:
+        yield
+    finally:
+        try:
+            print(end="", flush=True)
+        except OSError:
+            end_without_reader()
 
 
 def _of_settings(text: str, system: int, speaker: str = "agent") -> str:

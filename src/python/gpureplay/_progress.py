@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import sys
 import time
@@ -13,6 +14,13 @@ from ._device import caller_depth
 
 _LOOK_SECONDS = 1.0  # between two looks
 _PRINT_SECONDS = 30.0  # between lines where there is no terminal
+
+
+def show(text: str, end: str = "\n") -> None:
+    """Prints it. A training goes on whose output nobody reads any more: the reader has ended, as `tee` does at Ctrl-C,
+    or the terminal was closed."""
+    with contextlib.suppress(OSError):
+        print(text, end=end, flush=True)
 
 
 class Progress:
@@ -36,15 +44,15 @@ class Progress:
             return
         self._printed = now
         if self._is_terminal:  # a line that is too long could not be drawn over
-            print(f"\r\033[K{line[:shutil.get_terminal_size().columns - 1]}", end="", flush=True)
+            show(f"\r\033[K{line[:shutil.get_terminal_size().columns - 1]}", end="")
         else:
-            print(line, flush=True)
+            show(line)
 
     def say(self, line: str, end: str = "\n") -> None:
         """Prints a line of its own."""
         if self._prints:  # a folder's name may have bytes that are no text
             text = line.encode("utf-8", "replace").decode()
-            print(f"\r\033[K{text}" if self._is_terminal else text, end=end, flush=True)
+            show(f"\r\033[K{text}" if self._is_terminal else text, end=end)
 
     def warn(self, line: str, always: bool = False) -> None:
         """Prints a line of its own; where nothing is printed, the first one is a warning of Python's, and so is each

@@ -18,6 +18,7 @@ from ._device import WITHOUT_CUDA
 from ._door import program
 from ._library import InvalidArgument
 from ._options import flag_of
+from ._progress import show
 from ._run_folder import FILE, read_array
 from ._train import Training, train
 
@@ -76,9 +77,12 @@ class _Runs:
             if signal.getsignal(number) != signal.SIG_IGN:  # nohup ignores SIGHUP
                 signal.signal(number, self._forward)
 
-    def _forward(self, _number: int, _frame: Any) -> None:
+    def _forward(self, number: int, _frame: Any) -> None:
+        if self._stopped and number == signal.SIGHUP:  # a terminal that is closed often sends it twice
+            return
         if not self._stopped and not self._quiet:
-            os.write(2, b"\nstopping the runs; once more ends them at once\n")
+            with contextlib.suppress(OSError):
+                os.write(2, b"\nstopping the runs; once more ends them at once\n")
         self._stopped = True
         for _, process in self._running.values():
             process.send_signal(signal.SIGTERM)  # which ends one quietly that does not listen yet
@@ -112,7 +116,7 @@ class _Runs:
         if status != 0:
             status = _INTERRUPTED if status in (_INTERRUPTED, -signal.SIGINT, -signal.SIGTERM) else _FAILED
         if not self._quiet:
-            print(f"seed {seed}: {_end_of(self._folders[seed], status)}", flush=True)
+            show(f"seed {seed}: {_end_of(self._folders[seed], status)}")
         return status
 
     def to_the_end(self, at_once: int) -> int:
@@ -139,7 +143,7 @@ def train_seeds(given: dict[str, Any]) -> int:
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     at_once = max(1, cores // int(float(given["threads"])))
     if not quiet:
-        print(f"{len(seeds)} run{'s' * (len(seeds) > 1)}, at most {at_once} at a time, with --threads "
-              f"{given['threads']}", flush=True)
+        show(f"{len(seeds)} run{'s' * (len(seeds) > 1)}, at most {at_once} at a time, with --threads "
+             f"{given['threads']}")
     words = [flag_of(name) if value is True else f"{flag_of(name)}={value}" for name, value in given.items()]
     return _Runs(folders, words, quiet).to_the_end(at_once)

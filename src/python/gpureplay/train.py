@@ -18,7 +18,7 @@ import types
 from collections.abc import Sequence
 from typing import Any
 
-from ._door import lines_of_warnings, program, program_words
+from ._door import lines_of_warnings, program, program_words, reader_may_end
 from ._envs import game_names, is_native, name_of, open_envs
 from ._library import GpureplayError, InvalidArgument, for_program, in_c, lib, text_by
 from ._options import ALL, OFFLINE, PRESETS, keyword_of, system_of
@@ -114,17 +114,21 @@ def _described(name: str, env_options: str | None) -> str:
 
 
 def _listen_to_signals() -> None:
-    """The first Ctrl-C stops the run, a second one the program. Every row that was written is whole."""
+    """The first Ctrl-C stops the run, a second one the program. Every row that was written is whole. A terminal that is
+    closed stops the run, too."""
     received: list[int] = []
 
     def stop(number: int, _frame: Any) -> None:
+        if number == signal.SIGHUP and received:  # a terminal that is closed often sends it twice
+            return
         received.append(number)
         if len(received) > 1:
             os._exit(_INTERRUPTED)
         raise KeyboardInterrupt
 
-    signal.signal(signal.SIGINT, stop)
-    signal.signal(signal.SIGTERM, stop)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:  # as nohup has it
+            signal.signal(number, stop)
 
 
 def _trainer(engine: str, given: dict[str, Any]) -> Any:
@@ -170,7 +174,7 @@ def main() -> int:
             for name in [given["env"]] if "env" in given else game_names():
                 print(_described(name, given.get("env_options") if "env" in given else None), end="")
         else:
-            with program_words():
+            with program_words(), reader_may_end():
                 if "seeds" in given:
                     return train_seeds(given)
                 _run(given)
