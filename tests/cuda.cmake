@@ -60,9 +60,9 @@ endforeach()
 # Programs that test a GPU, on a fake one: what the library's CUDA files do, and what the tests expect of them, is
 # then known to fit before a GPU is there. Those whose subject is on the host: kernels are the CPU's here, and run
 # without warps; nor are the edges of graphs fake.
-set(fake_parts act batch checkpoint copies cuda_device cuda_lanes cuda_limits cuda_streams device gather learner
-    learner_[a-z0-9]+ frames_layout lanes_api locks grid_sync priorities replay_config replay_model replay_order
-    returns_lanes rows sampler stress stream writer writer_[a-z_]+)
+set(fake_parts act batch checkpoint copies cuda_device cuda_lanes cuda_limits cuda_streams demonstrations device
+    gather learner learner_[a-z0-9]+ frames_layout lanes_api locks grid_sync priorities replay_config replay_model
+    replay_order returns_lanes rows sampler stress stream writer writer_[a-z_]+)
 list(JOIN fake_parts "|" fake_pattern)
 add_executable(all_tests.fake $<TARGET_OBJECTS:test_programs> $<TARGET_OBJECTS:fake_cuda>
     support/cuda/fake_always.c)
