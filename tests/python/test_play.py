@@ -233,6 +233,62 @@ def test_continuous_and_probable_actions_are_played(tmp_path):
             assert len(games) == 2 and all(game.length == 200 or env != "Pendulum" for game in games)
 
 
+SHOWS = """
+import gymnasium
+from gymnasium import spaces
+
+KINDS = {"Discrete": (spaces.Discrete(13, start=2), lambda t: 2 + 5 * t % 13),
+         "Tuple": (spaces.Tuple([spaces.Discrete(13), spaces.Discrete(2)]), lambda t: (5 * t % 13, t % 2)),
+         "Dict": (spaces.Dict(a=spaces.Discrete(13), b=spaces.MultiBinary(2)), lambda t: {"a": 5 * t % 13, "b": [1, 0]})}
+
+class Shows(gymnasium.Env):
+    action_space = spaces.Discrete(2)
+
+    def __init__(self, kind):
+        self.observation_space, self.shown = KINDS[kind]
+
+    def reset(self, *, seed=None, options=None):
+        self.t = 0
+        return self.shown(0), {}
+
+    def step(self, action):
+        reward = float(action == 5 * self.t % 13 % 2)
+        self.t += 1
+        return self.shown(self.t), reward, self.t == 20, False, {}
+
+def make_env(lane, kind):
+    return Shows(kind)
+"""
+
+
+@pytest.mark.parametrize("kind", ["Discrete", "Tuple", "Dict"])
+def test_observations_of_other_spaces_are_played_as_they_were_trained(kind, tmp_path, monkeypatch):
+    (tmp_path / "shows.py").write_text(SHOWS)
+    monkeypatch.syspath_prepend(tmp_path)
+    folder, few = tmp_path / "run", {"device": "cpu", "threads": 1, "progress": False, "checkpoint": 0}
+    gpureplay.train("shows:make_env", out=folder, env_options={"kind": kind}, steps=4000, prepopulation=1000,
+                    target_period=200, eval_episodes=0, **few)
+    env = importlib.import_module("shows").make_env(0, kind)
+    obs, wanted = env.reset()[0], 0.0
+    with gpureplay.Policy.open(folder, device="cpu") as policy:
+        for _ in range(20):
+            obs, reward, *_ = env.step(int(policy.act(obs)[0]))
+            wanted += reward
+    assert wanted > 15
+    assert list(play.play(folder, episodes=3, greedy=True, device="cpu", envs=2)) == [(wanted, 20)] * 3
+    shown = module("play", folder, "--text", "--episodes", 1, "--greedy", cwd=tmp_path).stdout
+    assert f"game 1: return {wanted:.7g}, 20 steps\n" in shown and len(shown.splitlines()) == 22
+
+
+@in_c
+def test_a_game_of_other_observations_is_refused(pole, tmp_path):
+    refused = module("train", "evaluate", pole, "--env", "MinAtar/Breakout", wanted=2).stderr
+    assert "MinAtar/Breakout shows observations of shape (10, 10, 4), and the network reads (4,)" in refused
+    run = train(tmp_path / "run", "apex-dpg-small", "--env", "Pendulum", "--actors", "1")
+    assert "epsilon is 0.1 and the network computes action vectors" in module("play", run, "--epsilon", 0.1,
+                                                                             wanted=2).stderr
+
+
 # Comparing.
 
 

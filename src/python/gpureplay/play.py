@@ -13,12 +13,13 @@ import argparse
 import collections
 import contextlib
 import importlib.util
+import math
 import os
 import re
 import signal
 import sys
 import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -28,10 +29,12 @@ from . import _c_api
 from ._device import Device
 from ._door import end_without_reader, lines_of_warnings, program
 from ._envs import is_native, maker_of_name, options_dict
+from ._flatten import reading_of
 from ._library import GpureplayError, lib, text_by
 from ._make_envs import make_env
 from ._policy import Policy
 from ._run_folder import read_config
+from ._spaces import is_a
 from .plot import interval
 
 _FILES = {"last": "", "best": "best.safetensors"}
@@ -82,10 +85,20 @@ def _make(config: dict[str, Any], env: str | None, env_options: str | None, vide
     return RecordVideo(made, video, episode_trigger=lambda _: True)
 
 
-def _stacked(shape: tuple[int, ...], shown: tuple[int, ...], repeats: bool) -> Callable[[Any, bool], np.ndarray]:
+def _sight(shape: tuple[int, ...], space: Any, repeats: bool, name: str) -> Callable[[Any, bool], np.ndarray]:
     """A function of what the environment shows, and whether an episode begins, that gives what a network with
-    observations of `shape` sees: a stack of frames, if that has one axis more."""
-    if len(shape) != len(shown) + 1:
+    observations of `shape` sees: of other spaces than a Box their vectors, or a stack of frames, if that has one axis
+    more. ValueError: the network reads others. name: of the environment."""
+    flattener = None if is_a(space, "Box") else reading_of(space)[1]
+    shown = space.shape if flattener is None else flattener.field.shape
+    is_stack = flattener is None and shown in (shape[1:], shape[:-1])
+    if not is_stack and shape not in (shown, (math.prod(shown),)):
+        raise ValueError(f"{name} shows observations of shape {shown}, and the network reads {shape}; they must be the "
+                         "same")
+    if flattener is not None:
+        read = flattener.one
+        return lambda shown, _begins: read(shown)
+    if not is_stack:
         return lambda frame, _begins: np.asarray(frame)
     axis = 0 if shape[1:] == shown else len(shape) - 1
     frames: collections.deque[np.ndarray] = collections.deque(maxlen=shape[axis])
@@ -146,10 +159,12 @@ def play(run: str | os.PathLike[str], *, episodes: int = 5, seed: int = 1, weigh
         if not config["environment"].get("name"):  # whose bounds the policy has
             policy._translation = policy._translation._replace(bounds=_bounds_of(made[0].action_space))
         own = 0.0 if policy.config["head"] in ("softmax_value", "tanh_action") else _epsilon_of(config)
+        if policy.config["head"] == "tanh_action" and epsilon:
+            raise ValueError(f"epsilon is {epsilon:g} and the network computes action vectors; leave it out")
         act = _actor(policy, 0.0 if greedy else own if epsilon is None else epsilon, greedy)
         limit = sys.maxsize if config["environment"].get("max_steps") else _c_api.EVALUATION_STEPS
-        sees = [_stacked(policy._obs.shape, one.observation_space.shape or (),
-                         config.get("replay", {}).get("stack_pad") == "repeat") for one in made]
+        sees = [_sight(policy._obs.shape, one.observation_space, config.get("replay", {}).get("stack_pad") == "repeat",
+                       env or config["options"]["env"]) for one in made]
         yield from _play_all(made, sees, act, limit, seed, episodes, on_obs, stop)
 
 
@@ -202,9 +217,15 @@ def _play_one(env: Any, see: Callable[[Any, bool], np.ndarray], limit: int, seed
     return Game(score, length)
 
 
+def _array(shown: Any) -> np.ndarray:
+    """Of a Tuple or Dict the numbers one after another."""
+    parts = shown.values() if isinstance(shown, Mapping) else shown if isinstance(shown, tuple) else None
+    return np.asarray(shown) if parts is None else np.concatenate([_array(part).ravel() for part in parts])
+
+
 def _draw(shown: Any) -> None:
     """A small image as letters, else numbers. On a terminal a picture takes the place of the one before."""
-    frame, is_terminal = np.asarray(shown), sys.stdout.isatty()
+    frame, is_terminal = _array(shown), sys.stdout.isatty()
     if frame.ndim in (2, 3) and max(frame.shape[:2]) <= _LARGEST_PICTURE:
         cells = frame.reshape(*frame.shape[:2], -1) != 0
         last = (cells * np.arange(1, cells.shape[2] + 1)).max(2)
