@@ -101,6 +101,8 @@ int take_word(word_list *w, const known_word *known, int trains, char ***next)
         return fail("%s has no value; it must have one: %s", word, wanted);
     if (w->count == MAX_WORDS - 1)
         return fail("there are too many options");
+    if (known->value && *known->value)
+        return fail("%.*s is given twice", (int)(strlen(word) - (equals ? strlen(equals) : 0)), word);
     if (!wanted)
         *known->flag = 1;
     else if (known->value)

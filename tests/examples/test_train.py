@@ -613,6 +613,7 @@ def words_that_are_not_known_are_refused_with_where_the_known_ones_are():
     for words, wanted in ((["train", "--env", "X"], "train is no preset and no command; --help lists them"),
                           (["--steps", "3", "a2c-small"], ": a2c-small is a preset; it must be the first word, "),
                           (["--step", "3"], " PRESET --help lists them"),
+                          (["--out", "a", "--env", "CartPole-v1", "--out=b"], ": --out is given twice\n"),
                           (["a2c-small", "--step", "3"], "--step is not an option; "),
                           (["a2c-small", "--step", "3"], " a2c-small --help lists them")):
         assert wanted in run(*words, status=2).stderr, words

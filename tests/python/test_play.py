@@ -84,6 +84,7 @@ def test_the_module_plays(pole):
     for words, wanted in ((["none"], "there is no none; it must be the folder of a run, or a learner's file"),
                           ([pole, "--episodes", 0], "--episodes is 0; it must be 1 to 1"),
                           ([pole, "--env", "Nothing-v9"], "Nothing-v9"), ([pole, "--weights", "worst"], "worst"),
+                          ([pole, "--episodes", "x"], "argument --episodes: it is 'x'; it must be a whole number"),
                           ([pole, "--epsilon", 2], "--epsilon is 2.0; it must be 0 to 1"),
                           ([pole, "--greedy", "--epsilon", 0.5], "--epsilon is 0.5 beside --greedy, which is"),
                           ([pole, "--envs", 2], "unrecognized arguments: --envs"),
@@ -237,9 +238,10 @@ SHOWS = """
 import gymnasium
 from gymnasium import spaces
 
+STATE = spaces.Discrete(13)
 KINDS = {"Discrete": (spaces.Discrete(13, start=2), lambda t: 2 + 5 * t % 13),
-         "Tuple": (spaces.Tuple([spaces.Discrete(13), spaces.Discrete(2)]), lambda t: (5 * t % 13, t % 2)),
-         "Dict": (spaces.Dict(a=spaces.Discrete(13), b=spaces.MultiBinary(2)), lambda t: {"a": 5 * t % 13, "b": [1, 0]})}
+         "Tuple": (spaces.Tuple([STATE, spaces.Discrete(2)]), lambda t: (5 * t % 13, t % 2)),
+         "Dict": (spaces.Dict(a=STATE, b=spaces.MultiBinary(2)), lambda t: {"a": 5 * t % 13, "b": [1, 0]})}
 
 class Shows(gymnasium.Env):
     action_space = spaces.Discrete(2)

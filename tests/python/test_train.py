@@ -958,6 +958,7 @@ def test_the_program_has_the_words_of_the_program_in_c(tmp_path):
     assert "no-such-run" in program("play", tmp_path / "no-such-run", wanted=2).stderr
     shown = program("apex-dqn-small", "--help").stdout
     assert "--capacity 100000 " in shown and "--engine local|ray " in shown and "--num-envs" not in shown
+    assert re.search(r"\n  --refill .*\n  --engine ", shown)
     out = tmp_path / "run"
     program("fast-dqn-small-vectors", "--env=CartPole-v1", *FLAGS, "--steps", "1.6e2", "--out", out, "--quiet")
     assert "--steps 160\n" in (out / "options.txt").read_text()
@@ -969,6 +970,7 @@ def test_the_program_has_the_words_of_the_program_in_c(tmp_path):
                         (("--seeds", "1-2", "--seed", "3"), "--seeds is 1-2, and --seed is given, too; it must be l"),
                         (("--resume", tmp_path), f"{tmp_path} is no folder of a run: it has no options.txt"),
                         (("--resume", ""), "--resume is empty; it must be the folder of a run"),
+                        (("list", "nothing"), "--env is 'nothing', which is no game of the library"),
                         (("--env", "nowhere:make"), "--env is 'nowhere:make', and no module is called 'nowhere'"),
                         (("--env", "json:make"), "--env is 'json:make', which is no game "),
                         (("--env", "json:make"), "no plug-in's file, and json has no function 'make'; Gymnasium says"),

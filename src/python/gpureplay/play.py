@@ -255,10 +255,10 @@ def _listen_to_signals() -> list[int]:
 
 def _whole(text: str) -> int:
     """Also as 1e6."""
-    number = float(text)
-    if not number.is_integer():
-        raise ValueError(f"{text} is no whole number")
-    return int(number)
+    with contextlib.suppress(ValueError):
+        if (number := float(text)).is_integer():
+            return int(number)
+    raise argparse.ArgumentTypeError(f"it is {text!r}; it must be a whole number")
 
 
 def _show_result(games: list[Game]) -> None:

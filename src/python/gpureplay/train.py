@@ -18,7 +18,7 @@ import types
 from collections.abc import Sequence
 from typing import Any
 
-from ._door import lines_of_warnings, program, program_words, reader_may_end
+from ._door import lines_of_warnings, own_words, program, program_words, reader_may_end
 from ._envs import game_names, is_native, name_of, open_envs
 from ._library import GpureplayError, InvalidArgument, for_program, in_c, lib, text_by
 from ._options import ALL, OFFLINE, PRESETS, keyword_of, system_of
@@ -92,7 +92,7 @@ def _help(given: dict[str, Any]) -> str:
                  given.get("env_options") if has_defaults else None)
     more = "  --engine local|ray              ray: actors and learner are on a cluster of Ray\n"
     # Without what the program in C alone has.
-    ours = re.sub(r"^(?:.* --work I .*\n|  --work .*\n(?: {20}.*\n)*)", "", text, flags=re.M)
+    ours = re.sub(r"^(?: +gpureplay-train .* --work I .*\n|  --work .*\n(?: {20}.*\n)*)", "", text, flags=re.M)
     names = f"{_NAMES_IN_C.replace(', or', ',')},\n{34 * ' '}an id of Gymnasium, or a function: module:make_env"
     return ours.replace(_NAMES_IN_C, names).replace("gpureplay-train", program()) + (
         more if str(topic).startswith("apex") else "")
@@ -171,8 +171,9 @@ def main() -> int:
         if given.pop("help", False) or len(sys.argv) == 1:
             print(_help(given), end="")
         elif given.pop("list", False):
-            for name in [given["env"]] if "env" in given else game_names():
-                print(_described(name, given.get("env_options") if "env" in given else None), end="")
+            with program_words(), own_words(system_of(None)):
+                for name in [given["env"]] if "env" in given else game_names():
+                    print(_described(name, given.get("env_options") if "env" in given else None), end="")
         else:
             with program_words(), reader_may_end():
                 if "seeds" in given:
