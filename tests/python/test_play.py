@@ -358,6 +358,8 @@ def test_tensorboard_takes_the_folders_of_a_pattern(tmp_path):
     (tmp_path / "compare.png").write_text("")
     shown = module("tensorboard", *sorted(tmp_path.iterdir()))
     assert shown.stdout == f"{run / 'tensorboard'}\n"
+    refused = module("tensorboard", tmp_path, wanted=2).stderr
+    assert f"{tmp_path} is no folder of a run: it has no config.json" in refused
 
 
 def test_atari_games_are_compared_with_humans(tmp_path):

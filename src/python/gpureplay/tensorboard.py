@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from ._run_folder import Table, folders_among, greediest, seconds_by, sorted_episodes
+from ._run_folder import Table, file_of, folders_among, greediest, seconds_by, sorted_episodes
 
 _NOT_CURVES = ("seconds", "step", "lane", "actor", "agent", "episodes")
 _PERIOD = 30.0  # seconds between two looks at runs that are followed
@@ -37,7 +37,7 @@ class _Curves:
 
     def __init__(self, folder: Path, spacing: float = 0.0):
         self._spacing, self._second = spacing, -1.0
-        self._config = folder / "config.json"  # written when a run begins, and when it is resumed
+        self._config = file_of(folder, "config.json")  # written when a run begins, and when it is resumed
         self._version = self._config.stat().st_mtime_ns
         self._tables = {kind: Table(folder, kind) for kind in ("episode", "evaluation", "rates")}
         self._rates: list[np.ndarray] = []
