@@ -236,12 +236,14 @@ def test_continuous_and_probable_actions_are_played(tmp_path):
 
 SHOWS = """
 import gymnasium
+import numpy as np
 from gymnasium import spaces
 
 STATE = spaces.Discrete(13)
 KINDS = {"Discrete": (spaces.Discrete(13, start=2), lambda t: 2 + 5 * t % 13),
          "Tuple": (spaces.Tuple([STATE, spaces.Discrete(2)]), lambda t: (5 * t % 13, t % 2)),
-         "Dict": (spaces.Dict(a=STATE, b=spaces.MultiBinary(2)), lambda t: {"a": 5 * t % 13, "b": [1, 0]})}
+         "Dict": (spaces.Dict(a=STATE, b=spaces.MultiBinary(2)), lambda t: {"a": 5 * t % 13, "b": [1, 0]}),
+         "number": (spaces.Box(0, 1, ()), lambda t: np.float32(5 * t % 13 % 2))}
 
 class Shows(gymnasium.Env):
     action_space = spaces.Discrete(2)
@@ -263,7 +265,7 @@ def make_env(lane, kind):
 """
 
 
-@pytest.mark.parametrize("kind", ["Discrete", "Tuple", "Dict"])
+@pytest.mark.parametrize("kind", ["Discrete", "Tuple", "Dict", "number"])
 def test_observations_of_other_spaces_are_played_as_they_were_trained(kind, tmp_path, monkeypatch):
     (tmp_path / "shows.py").write_text(SHOWS)
     monkeypatch.syspath_prepend(tmp_path)

@@ -91,7 +91,7 @@ def _sight(shape: tuple[int, ...], space: Any, repeats: bool, name: str) -> Call
     more. ValueError: the network reads others. name: of the environment."""
     flattener = None if is_a(space, "Box") else reading_of(space)[1]
     shown = space.shape if flattener is None else flattener.field.shape
-    is_stack = flattener is None and shown in (shape[1:], shape[:-1])
+    is_stack = flattener is None and len(shape) > 0 and shown in (shape[1:], shape[:-1])
     if not is_stack and shape not in (shown, (math.prod(shown),)):
         raise ValueError(f"{name} shows observations of shape {shown}, and the network reads {shape}; they must be the "
                          "same")
