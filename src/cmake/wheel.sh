@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# usage: bash src/cmake/wheel.sh [--machine x86_64|aarch64] [--cuda AUTO|ON|OFF] [--onednn FOLDER]
+# usage: bash src/cmake/wheel.sh [--machine x86_64|aarch64] [--cuda AUTO|ON|OFF]
 #
 # Builds the wheel that pip installs without a compiler: for any Linux with glibc 2.28 or later and any CPython from 3.9
 # on. Everything the library needs on the CPU is inside. It runs on Debian 12 or Ubuntu 22.04, and needs their packages
@@ -8,26 +8,22 @@
 # build/wheel/MACHINE/dist then.
 #   --machine M        for this kind of processor; default x86_64; aarch64 also on x86-64
 #   --cuda AUTO|ON|OFF the CUDA device for all architectures of a release: where nvcc is found (default), always, never
-#   --onednn FOLDER    the sources of oneDNN 2, where they are not to be Debian's
 #   --help             this text
 # Exit status: 0 when the wheel is there and was found to be right.
 set -euo pipefail
 # shellcheck source-path=SCRIPTDIR source=../../tests/shell.sh
 . "$(dirname "$0")/../../tests/shell.sh"
 
-machine=x86_64 cuda=AUTO onednn=
+machine=x86_64 cuda=AUTO
 while [ $# -gt 0 ]; do
     case $1 in
     --machine) wants "x86_64 or aarch64" "x86_64|aarch64" "${@:1:2}" && machine=$2 && shift ;;
     --cuda) wants "AUTO, ON or OFF" "AUTO|ON|OFF" "${@:1:2}" && cuda=$2 && shift ;;
-    --onednn) wants "a folder" "$a_word" "${@:1:2}" && onednn=$(from_here "$2") && shift ;;
     -h | --help) usage && exit ;;
     *) refuse_unknown "$1" ;;
     esac
     shift
 done
-[ -z "$onednn" ] || [ -f "$onednn/include/oneapi/dnnl/dnnl.h" ] ||
-    refuse "--onednn is \"$onednn\"; it must be a folder with the sources of oneDNN 2"
 # Matrix products go by oneDNN on x86-64, where it is as fast as OpenBLAS or faster. Elsewhere oneDNN has no fast code
 # without more libraries: OpenBLAS serves products, and convolutions by them.
 case $machine in
@@ -40,8 +36,8 @@ esac
 
 out=$PWD/build/wheel/$machine
 debs=$out/debian prefix=$out/prefix licenses=$out/licenses log=$out/log
-mkdir -p "$debs" "$prefix/include" "$prefix/lib" "$out/sources"
-rm -rf "$licenses" "$out/raw" "$out/dist" && mkdir "$licenses"
+mkdir -p "$debs" "$prefix/include" "$prefix/lib"
+rm -rf "$licenses" "$out/sources" "$out/raw" "$out/dist" && mkdir "$licenses" "$out/sources"
 : >"$log"
 
 begin=$SECONDS
@@ -78,8 +74,8 @@ site=$("$python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
 cp "$site"/jaxlib-*.dist-info/LICENSE.txt "$licenses/XLA.txt"
 
 # clang with the headers and the symbols of glibc 2.28. It knows levels of x86-64 by another option, and takes minutes
-# to optimize oneDNN's generated code, which runs once. gcc makes faster kernels and a faster extension module. They use
-# nothing of glibc that 2.28 lacks.
+# to optimize oneDNN's generated code, which runs once; what is not optimized, it would check for undefined behavior.
+# gcc makes faster kernels and a faster extension module. They use nothing of glibc that 2.28 lacks.
 for language in cc c++; do
     cat >"$out/$language.new" <<END
 #!/usr/bin/env bash
@@ -87,7 +83,7 @@ given=("\$@")
 for at in "\${!given[@]}"; do
     case \${given[at]} in
     -march=x86-64-v[34]) level=\${given[at]#*-v} && given[at]=-mcpu=x86_64_v\$level ;;
-    *_autogen.cpp) given+=(-O0) ;;
+    *_autogen.cpp) given+=(-O0 -fno-sanitize=undefined) ;;
     */kernels/*.c | */python/fast.c) [ $machine != x86_64 ] || exec gcc "\$@" ;;
     esac
 done
@@ -102,16 +98,19 @@ done
 
 say "Debian packages for $machine"
 apt_for "$out" "$debian"
+# Sources are the newest of the release, and on Debian 12 those of Debian 13, which has oneDNN 3.
+sed -n '/^deb-src /s/bookworm/trixie/gp' "$out/apt/sources.list" >"$out/apt/parts/newer.list"
+if [ -f "$out/apt/parts/debian.sources" ]; then
+    sed 's/^Types:.*/Types: deb-src/; s/bookworm/trixie/g' "$out/apt/parts/debian.sources" \
+        >"$out/apt/parts/newer.sources"
+fi
 quietly apt-get -qq update
 packages=(libzstd-dev libxxhash-dev)
 [ $machine = x86_64 ] || packages+=(libopenblas-serial-dev)
 (cd "$debs" && rm -f ./*.deb && quietly apt-get -qq download "${packages[@]}")
 for deb in "$debs"/*.deb; do dpkg-deb -x "$deb" "$debs"; done
 (cd "$out/sources" && quietly apt-get -qq source cjson)
-if [ $machine = x86_64 ] && [ -z "$onednn" ]; then
-    (cd "$out/sources" && quietly apt-get -qq source onednn)
-    onednn=$(echo "$out"/sources/onednn-2*)
-fi
+[ $machine != x86_64 ] || (cd "$out/sources" && quietly apt-get -qq source onednn)
 unset APT_CONFIG
 
 say "cJSON"
@@ -134,13 +133,16 @@ if [ $machine = aarch64 ]; then
 fi
 
 if [ $machine = x86_64 ]; then
+    onednn=$(echo "$out"/sources/onednn-*/)
     if [ ! -f "$prefix/lib/libdnnl.a" ]; then
         say "oneDNN, which takes longest"
+        : >"$out/spdlogConfig.cmake" # Debian's sources ask for spdlog, for a log that is not built
         quietly cmake -S "$onednn" -B "$out/onednn" -G Ninja -DCMAKE_BUILD_TYPE=Release \
             -DCMAKE_C_COMPILER="$out/cc" -DCMAKE_CXX_COMPILER="$out/c++" -DCMAKE_CXX_FLAGS_RELEASE="-O2 -DNDEBUG -g0" \
             -DCMAKE_CXX_FLAGS="-ffunction-sections -fdata-sections" -DCMAKE_INSTALL_PREFIX="$prefix" \
             -DCMAKE_INSTALL_LIBDIR=lib -DDNNL_LIBRARY_TYPE=STATIC -DDNNL_CPU_RUNTIME=SEQ -DDNNL_GPU_RUNTIME=NONE \
-            -DDNNL_BUILD_EXAMPLES=OFF -DDNNL_BUILD_TESTS=OFF -DDNNL_ENABLE_JIT_PROFILING=OFF -DDNNL_ARCH_OPT_FLAGS="" \
+            -DDNNL_BUILD_DOC=OFF -DDNNL_BUILD_EXAMPLES=OFF -DDNNL_BUILD_TESTS=OFF -DONEDNN_BUILD_GRAPH=OFF \
+            -DDNNL_ENABLE_JIT_PROFILING=OFF -DDNNL_ARCH_OPT_FLAGS="" -Dspdlog_DIR="$out" \
             -DDNNL_ENABLE_PRIMITIVE="CONVOLUTION;REORDER"
         quietly cmake --build "$out/onednn"
         quietly cmake --install "$out/onednn"
