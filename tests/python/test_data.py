@@ -500,12 +500,14 @@ def test_steps_that_were_kept_go_there_and_back(tmp_path):
         again = way(buffer, n_step=3, gamma=GAMMA, keep_steps=True, device="cpu")
         for name, array in all_of(buffer).items():
             assert array.tobytes() == all_of(again)[name].tobytes(), name
-        same_episodes(way(buffer, n_step=1, keep_steps=True, device="cpu"), episodes)
+        for settings in ({"n_step": 1, "keep_steps": True}, {}):
+            same_episodes(way(buffer, device="cpu", **settings), episodes)
         same_episodes(way(lanes, n_step=2, keep_steps=True, device="cpu"), episodes)
         same_episodes(way(buffer, into=lanes_for(1, 400)), episodes)
     summed = data.to_numpy(data.from_numpy(columns_of(episodes), n_step=3, gamma=GAMMA, device="cpu"))
-    with pytest.raises(gpureplay.InvalidArgument, match="discount, as transitions of several steps have"):
-        data.from_numpy(summed, into=lanes_for(1, 400))
+    for into in (lanes_for(1, 400), gpureplay.ReplayBuffer(400, FIELDS, device="cpu")):
+        with pytest.raises(gpureplay.InvalidArgument, match="discount, as transitions of several steps have"):
+            data.from_numpy(summed, into=into)
 
 
 def test_columns_of_other_forms():

@@ -202,13 +202,15 @@ def default_fields(table: Table) -> dict[str, tuple[tuple[int, ...], Any]]:
 
 def put(buffer: Buffer, table: Table, progress: Progress | None, max_episode_steps: int | None = None) -> None:
     """Adds the rows of a data set to a buffer: as they are if that can be, else as steps of episodes."""
-    if isinstance(buffer, ReplayBuffer) and _are_finished(buffer, table):
-        _put_rows(buffer, table, progress)
-        return
+    finished = isinstance(buffer, ReplayBuffer) and _are_finished(buffer, table)
     if "discount" in table.columns and not _are_several(table) and (
-            not isinstance(buffer, ReplayBuffer) or buffer._tracks_episodes):
+            all(field.name != "discount" for field in buffer.fields) if finished
+            else not isinstance(buffer, ReplayBuffer) or buffer._tracks_episodes):
         raise InvalidArgument("the data set has discount, as transitions of several steps have, and the buffer takes "
                               "single steps; leave the column out if they are single steps")
+    if isinstance(buffer, ReplayBuffer) and finished:
+        _put_rows(buffer, table, progress)
+        return
     before = buffer.stats.appended if isinstance(buffer, ReplayBuffer) else 0
     episodes = episodes_in(table, max_episode_steps)
     priorities: list[np.ndarray] = []
@@ -228,7 +230,7 @@ def _are_finished(buffer: ReplayBuffer, table: Table) -> bool:
     """Whether the rows are transitions as the buffer stores them."""
     config = buffer._spec.config
     return config.layout == _c_api.LAYOUT_ROWS and PREVIOUS not in buffer.fields and _has_next(table) \
-        and (config.n_step == 1 or "discount" in table.columns) \
+        and (not _are_several(table) if config.n_step == 1 else "discount" in table.columns) \
         and (buffer._flattener is None or "obs" in table.columns)
 
 

@@ -334,9 +334,9 @@ def from_numpy(arrays: Mapping[str, Any], *, observation_space: Any = None, acti
                into: B | None = None, progress: Progress | None = None, **settings: Any) -> B:
     """Transitions of arrays (count, ...) by the names of fields, as `to_numpy` gives them: obs, action, reward,
     terminated, and where they are there next_obs, truncated and others. They are added as they are where the buffer
-    stores such rows: layout "rows" without sequences, and n_step 1 or with a column discount. Else they are steps of
-    episodes, which end as in `from_d4rl`, or as the columns id and previous say. priority: what the buffer has as
-    priorities then, if it is prioritized.
+    stores such rows: layout "rows" without sequences, and n_step above 1 with a column discount, or 1 without
+    step_reward. Else they are steps of episodes, which end as in `from_d4rl`, or as the columns id and previous say.
+    priority: what the buffer has as priorities then, if it is prioritized.
 
     The spaces may be left out: the buffer's fields are then as the arrays are."""
     columns = {f"{name}{leaf}": array for name, value in arrays.items() for leaf, array in leaves_of(value)}
