@@ -94,7 +94,7 @@ def add_steps(buffer, first, count):
     envs, is_same_step = buffer.num_envs, buffer._autoreset == "same_step"
     for step in range(first, first + count):
         values = {field.name: numbers(field, step * envs, envs)
-                  for field in buffer.fields if field.name not in ("previous", "discount")}
+                  for field in buffer.fields if field.name not in ("previous", "discount", "step_reward")}
         obs = buffer._spec.given[0]
         values["obs"], values["next_obs"] = (numbers(obs, at * envs, envs) for at in (step, step + 1))
         values["terminated"][:], values["truncated"][:] = step % 9 == 4, step % 11 == 7
@@ -312,6 +312,16 @@ def fast_dqn(**settings):
                eval_episodes=1, seed=5)
 
 
+def pole_rows():
+    buffer = replay(capacity=48, fields={**FIELDS, **POLE})
+    buffer.extend(**{field.name: numbers(field, 0, 48) for field in buffer.fields})
+    return buffer
+
+
+def demonstrated():
+    return fast_dqn(demonstrations=pole_rows(), demonstration_ratio=0.25)
+
+
 def apex_dqn():
     buffer = replay(capacity=96, fields=APEX, n_step=3, prioritized=True, min_size=32, block_rows=8, max_batch=96)
     agent = DQN(buffer, 2, **NETWORK, **STEPS)
@@ -364,6 +374,11 @@ TRAININGS = {
     "fast-dqn": {"preset": "fast-dqn-small-vectors", "num_envs": 2, "target_period": 20, "prepopulation": 32,
                  "capacity": 48, "batch": 8, "checkpoint": 100, "eval_period": 100,
                  "agent": {"trunk": [4], "hidden": 4}},
+    "dqn-lambda": {"preset": "dqn-lambda-2019", "target_period": 20, "prepopulation": 48, "capacity": 64, "batch": 8,
+                   "block_length": 8, "cache_size": 40, "checkpoint": 100, "eval_period": 100,
+                   "agent": {"trunk": [4], "hidden": 4}},
+    "offline-dqn": {"preset": "offline-dqn", "data": pole_rows, "batch": 8, "checkpoint": 100,
+                    "agent": {"trunk": [4], "hidden": 4}},
     "apex-dqn": {"preset": "apex-dqn-small", "actors": 2, "prepopulation": 50, "capacity": 1000, "batch": 8,
                  "checkpoint": 100, "eval_period": 0, "agent": {"trunk": [4], "hidden": 4}},
     "apex-dpg": {"preset": "apex-dpg-small", "env": "Pendulum", "actors": 2, "prepopulation": 50, "capacity": 1000,
@@ -382,7 +397,13 @@ class Training:
         self.folder = self.result = None
 
     def save(self, folder):
-        gpureplay.train(out=folder, steps=100, **self.options)
+        options = {**self.options, "out": folder, "steps": 100}
+        if "data" in options:
+            del options["threads"]  # which the buffer's device has
+            with options.pop("data")() as data:
+                gpureplay.train_offline(data, **options)
+        else:
+            gpureplay.train(**options)
         (folder / "learner.safetensors").unlink()  # it is in the checkpoint, too
 
     def load(self, folder):
@@ -496,6 +517,7 @@ def kinds():
         "replay-rows": of_replay(fields=ALL_TYPES, n_step=3, num_envs=2, reward_clip=4),
         "replay-same-step": of_replay(n_step=2, num_envs=2, autoreset="same_step"),
         "replay-sequences": of_replay(sequences=True, num_envs=2),
+        "replay-steps": of_replay(n_step=3, num_envs=2, keep_steps=True),
         "replay-priorities": of_replay(num_envs=2, prioritized=True, alpha=0.5, beta=(0.5, 1.0, 8)),
         "replay-frames": of_replay(fields=IMAGES, frame_stack=2, observations="frames", n_step=2, num_envs=2,
                                    extra_frames=32),
@@ -519,6 +541,7 @@ def kinds():
         "run-fast-dqn": Kind(fast_dqn, fill_run, run_contents),
         "run-dqn-lambda": Kind(lambda: fast_dqn(cache_size=40, block_length=8, estimator="peng", lambda_=0.5),
                                fill_run, run_contents),
+        "run-demonstrations": Kind(demonstrated, fill_run, run_contents),
         "run-apex-dqn": Kind(apex_dqn, fill_run, run_contents, True),
         "run-apex-dpg": Kind(apex_dpg, fill_run, run_contents, True),
         "run-ga3c": Kind(ga3c, fill_run, run_contents, True),
