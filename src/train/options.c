@@ -488,12 +488,15 @@ void gpur_option_add_value(const gpur_option *option, const gpur_train_settings 
 
 int gpur_option_is_of_preset(const gpur_option *option, const gpur_train_settings *s)
 {
-    return !option->estimators || s->dqn.returns.cache_size > 0;
+    const int is_of_demonstrations = option->needs_demonstrations || option->at == AT(demonstrations);
+    return s->dqn.returns.cache_size > 0 ? !is_of_demonstrations : !option->estimators;
 }
 
 /* Why it has no meaning with these settings, in words that follow its name and value; NULL: it has. */
 static const char *reason_against(const gpur_option *option, const gpur_train_settings *s)
 {
+    if (!gpur_option_is_of_preset(option, s) && !option->estimators)
+        return " and {preset is}, which draws from a cache of returns; leave the option out, or take another preset";
     if (!gpur_option_is_of_preset(option, s))
         return " and {preset is}, which has no returns to estimate; leave the option out, or take dqn-lambda-2019, "
                "vrc-2021, dqn-lambda-2019-small or vrc-2021-small";
@@ -503,8 +506,6 @@ static const char *reason_against(const gpur_option *option, const gpur_train_se
         return ", and {env is}, which does not show one image without channels; leave the option out";
     if (option->needs_demonstrations && !s->demonstrations)
         return " and {demonstrations} is missing; it must be the file of a replay";
-    if (option->at == AT(demonstrations) && s->dqn.returns.cache_size > 0)
-        return " and {preset is}, which draws from a cache of returns; leave the option out, or take another preset";
     return NULL;
 }
 

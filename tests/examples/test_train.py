@@ -622,7 +622,7 @@ def words_that_are_not_known_are_refused_with_where_the_known_ones_are():
 def help_of_a_preset_is_of_it_alone():
     for preset, there, others in (
             ("fast-dqn-small", ["  --target-period 1000 +C: ", "  --act target +latest, target: "], "--estimator|a2c"),
-            ("vrc-2021-small", ["  --estimator peng +peng, n-step, watkins,"], "apex|a2c"),
+            ("vrc-2021-small", ["  --estimator peng +peng, n-step, watkins,"], "apex|a2c|demonstration"),
             ("ga3c-small", ["  --when-full wait +wait, refuse, drop-oldest: ", "0: 60, of code 20"], r"\ba[23]c|dqn"),
             ("a2c-small", ["  --deterministic 0 "], "a3c|dqn"), ("apex-dpg", ["  --refill "], "dqn|epsilons")):
         shown = run(preset, "--help").stdout
