@@ -95,8 +95,8 @@ def fails(*_, **__):
 @pytest.mark.parametrize("built, driver, trains, wanted", [
     ("not built: no nvcc", "none", True, "CUDA: install NVIDIA's CUDA toolkit"),
     ("13.0, architectures 90", "none found", True, "a GPU driver: `sudo apt install nvidia-driver`"),
-    ("13.0, architectures 90", "CUDA 13.0", False, 'cuBLAS, for the learner on a GPU: `pip install ".[cuda13]"` here'),
-    ("12.8, architectures 90", "CUDA 13.0", False, 'cuBLAS, for the learner on a GPU: `pip install ".[cuda12]"` here'),
+    ("13.0, architectures 90", "CUDA 13.0", False, 'cuBLAS, for the learner on a GPU: `pip install "gpureplay[cuda13]'),
+    ("12.8, architectures 90", "CUDA 13.0", False, 'cuBLAS, for the learner on a GPU: `pip install "gpureplay[cuda12]'),
     ("13.0, architectures 90", "CUDA 13.0", True, "nothing"),
 ])
 def test_what_is_missing_comes_with_the_command(monkeypatch, capsys, built, driver, trains, wanted):
@@ -134,7 +134,8 @@ def test_what_was_not_built_in_comes_with_the_command():
         assert key in _show._build()
         build = {"blas": "", "dnnl": "", "files": "", "zstd": "", key: "none, because"}
         assert _show._missing(build, "CUDA 13.0", False) == [
-            f"{wanted} (Debian, Ubuntu), then `pip install --force-reinstall --no-cache-dir .` here"]
+            f"{wanted} (Debian, Ubuntu), then `pip install --force-reinstall --no-cache-dir .` in the folder of the "
+            "sources"]
 
 
 def test_what_this_build_lacks_comes_with_pips_command(monkeypatch):

@@ -67,15 +67,15 @@ def _missing(build: dict[str, str], driver: str, no_learner: bool) -> list[str]:
     found = []
     if build.get("cuda", "").startswith("not built"):
         found.append("CUDA: install NVIDIA's CUDA toolkit so that nvcc is on the PATH, then "
-                     f"`{REBUILD}` here")
+                     f"`{REBUILD}` in the folder of the sources")
     elif driver.startswith("none"):
         found.append("a GPU driver: `sudo apt install nvidia-driver` (Debian) or `sudo ubuntu-drivers install` "
                      "(Ubuntu), in a container `docker run --gpus all ...`; CUDA is built in and cannot run without")
     elif no_learner:
         major = build.get("cuda", "").partition(".")[0]
-        found.append(f"cuBLAS, for the learner on a GPU: `pip install \".[cuda{major}]\"` here")
-    return found + [f"{name}, for {use}: `sudo apt install {packages}` (Debian, Ubuntu), then `{REBUILD}` here"
-                    for key, name, use, packages in _OPTIONAL if build.get(key, "").startswith("none")]
+        found.append(f"cuBLAS, for the learner on a GPU: `pip install \"gpureplay[cuda{major}]\"`")
+    return found + [f"{name}, for {use}: `sudo apt install {packages}` (Debian, Ubuntu), then `{REBUILD}` in the "
+                    "folder of the sources" for key, name, use, packages in _OPTIONAL if build.get(key, "").startswith("none")]
 
 
 def show_config() -> None:
