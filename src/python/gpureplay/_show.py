@@ -75,7 +75,8 @@ def _missing(build: dict[str, str], driver: str, no_learner: bool) -> list[str]:
         major = build.get("cuda", "").partition(".")[0]
         found.append(f"cuBLAS, for the learner on a GPU: `pip install \"gpureplay[cuda{major}]\"`")
     return found + [f"{name}, for {use}: `sudo apt install {packages}` (Debian, Ubuntu), then `{REBUILD}` in the "
-                    "folder of the sources" for key, name, use, packages in _OPTIONAL if build.get(key, "").startswith("none")]
+                    "folder of the sources"
+                    for key, name, use, packages in _OPTIONAL if build.get(key, "").startswith("none")]
 
 
 def show_config() -> None:
