@@ -105,12 +105,19 @@ add_python_test(test_atari_plugin plugins/test_atari_plugin.py)
 if(is_top_level)
     set(methods find_package pkg_config fetch_content)
     if(TARGET gpureplay-train)
-        list(APPEND methods debian)
+        list(APPEND methods debian conan)
+        if(GPUREPLAY_HAS_BLAS AND GPUREPLAY_HAS_FILES AND GPUREPLAY_HAS_ZSTD) # which the recipe demands
+            list(APPEND methods conda)
+        endif()
     endif()
     foreach(method IN LISTS methods)
         register(test_install_${method} package bash ${CMAKE_CURRENT_SOURCE_DIR}/install/run.sh ${method}
             ${PROJECT_BINARY_DIR} ${CMAKE_C_COMPILER} ${CMAKE_CXX_COMPILER})
     endforeach()
+    if(TEST test_install_conan AND Python3_EXECUTABLE) # which tests/run.sh gives Conan
+        get_filename_component(folder ${Python3_EXECUTABLE} DIRECTORY)
+        set_property(TEST test_install_conan PROPERTY ENVIRONMENT_MODIFICATION PATH=path_list_append:${folder})
+    endif()
 endif()
 
 # Which files each build consists of, and its switches, by configuring with good and bad values of them.
@@ -131,7 +138,8 @@ endif()
 
 # What no compiler changes, or costs minutes: tests/run.sh has it in its first configuration only.
 foreach(name IN ITEMS shellcheck test_atari test_atari_plugin test_bench test_cartpole_gymnasium test_docs test_layers
-        test_headers_alone test_install_fetch_content test_install_debian test_minatar test_pendulum_gymnasium
+        test_headers_alone test_install_fetch_content test_install_conan test_install_conda test_install_debian
+        test_minatar test_pendulum_gymnasium
         test_plugin test_python test_python_without_fast test_ray test_reference test_wheel test_scripts test_sources
         test_switches
         test_play.cpu test_play_in_python.cpu test_train.cpu test_train_apex.cpu test_train_apex_in_python.cpu

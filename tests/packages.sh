@@ -88,12 +88,12 @@ END
 }
 
 # make_venv DIR [yes]: a virtual environment with what the Python tests run in, and what they compare against where it
-# can be had; "yes": with Ray, dm_control, Sphinx and the packages of data sets. PyTorch and Stable-Baselines3
+# can be had; "yes": with Ray, dm_control, Sphinx, Conan and the packages of data sets. PyTorch and Stable-Baselines3
 # (gigabytes) are left out: tests that want them say so and are skipped.
 make_venv() {
     local needed="import gymnasium, hypothesis, numpy, pytest, safetensors"
     local all="$needed, ale_py, jax, minatar, mypy, scikit_build_core, tensorboard"
-    all+=${2:+, dm_control, h5py, minari, myst_parser, PIL, pyarrow, ray, sphinx_rtd_theme}
+    all+=${2:+, conan, dm_control, h5py, minari, myst_parser, PIL, pyarrow, ray, sphinx_rtd_theme}
     "$1/bin/python" -c "$all" 2>/dev/null && return
     if ! "$1/bin/python" -c "$needed" 2>/dev/null; then
         is_here /python3-venv && python3 -m venv "$1" >build/tests/venv.log 2>&1 &&
@@ -108,6 +108,8 @@ make_venv() {
         echo "== no h5py, Minari or pyarrow (build/tests/venv.log): tests that read and write data sets are skipped"
     [ -z "${2:-}" ] || "$1/bin/pip" install --quiet sphinx myst-parser sphinx-rtd-theme >>build/tests/venv.log 2>&1 ||
         echo "== no Sphinx (build/tests/venv.log): the test of the reference is skipped"
+    [ -z "${2:-}" ] || "$1/bin/pip" install --quiet conan >>build/tests/venv.log 2>&1 ||
+        echo "== no Conan (build/tests/venv.log): the test of its recipe is skipped"
     # Without what it draws with: matplotlib, seaborn, pandas.
     "$1/bin/pip" install --quiet --no-deps minatar >>build/tests/venv.log 2>&1 ||
         echo "== no MinAtar (build/tests/venv.log): the test that plays against it is skipped"

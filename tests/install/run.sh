@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# usage: run.sh find_package|pkg_config|fetch_content|debian BUILD_DIR CC [CXX]
+# usage: run.sh find_package|pkg_config|fetch_content|debian|conda|conan BUILD_DIR CC [CXX]
 # Installs the build into an empty folder, moves it, and builds and runs the consumer against it, shared and static, in
-# C and where there is a compiler in C++. Or builds the library in the consumer's project; or makes Debian packages.
+# C and where there is a compiler in C++. Or builds the library in the consumer's project; or makes Debian packages; or
+# does what the recipes for conda and Conan say.
 set -euo pipefail
 
 method=$1 build=$(realpath "$2") cc=$3 cxx=${4:-}
@@ -85,6 +86,13 @@ make_packages() {
     LD_LIBRARY_PATH=$(dirname "$name") "$work/root/usr/bin/gpureplay-train" --list >/dev/null
 }
 
+# recipe_commands KEY: those of a list in conda's recipe, a line each
+recipe_commands() {
+    awk -v key="$1:" '$1 == key { on = 1; next } !NF { on = 0 }
+        on { is_first = sub(/^ *- /, ""); sub(/^ */, ""); printf "%s%s", is_first ? "\n" : " ", $0 } END { print "" }' \
+        "$root/src/cmake/conda/meta.yaml"
+}
+
 case $method in
 find_package)
     install_moved
@@ -112,6 +120,32 @@ fetch_content)
 debian)
     command -v dpkg-shlibdeps >/dev/null || { echo "skipped: no dpkg-shlibdeps (Debian: dpkg-dev)" && exit 77; }
     make_packages
+    ;;
+conda)
+    # conda itself brings a compiler and packages from a network; here are those of this machine.
+    for tool in ninja pkg-config; do
+        command -v $tool >/dev/null || { echo "skipped: no $tool" && exit 77; }
+    done
+    mkdir "$work/source" "$work/prefix"
+    cp -r "$root"/{CMakeLists.txt,LICENSE,include,kernels,src,examples} "$work/source"
+    cd "$work/source"
+    export PREFIX=$work/prefix CPU_COUNT=2 PATH=$work/prefix/bin:$PATH PKG_CONFIG_PATH=$work/prefix/lib/pkgconfig
+    export CMAKE_ARGS="-DCMAKE_C_COMPILER=$cc -DCMAKE_INSTALL_LIBDIR=lib -DGPUREPLAY_HAS_X86_64_V4=OFF"
+    recipe_commands script >"$work/build.sh"
+    recipe_commands commands >"$work/test.sh"
+    [ "$(grep -c . "$work/build.sh")" = 3 ] && [ "$(grep -c . "$work/test.sh")" = 3 ]
+    bash -ex "$work/build.sh"
+    bash -ex "$work/test.sh"
+    ;;
+conan)
+    command -v conan >/dev/null || { echo "skipped: no conan (pip install conan)" && exit 77; }
+    export CONAN_HOME=$work/conan CC=$cc
+    conan profile detect
+    # Without the packages that it would download.
+    conan create "$root/src/cmake/conan" -o "&:with_openblas=False" -o "&:with_zstd=False" -o "&:with_files=False" \
+        -c "tools.cmake.cmaketoolchain:extra_variables={'GPUREPLAY_HAS_X86_64_V4': 'OFF'}"
+    package=$(dirname "$(find "$work/conan/p" -path "*/p/lib/cmake/gpureplay/gpureplayConfig.cmake")")
+    cmake_consumer C "$cc" -Dgpureplay_DIR="$package"
     ;;
 *)
     echo "unknown method: $method" >&2
