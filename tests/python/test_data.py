@@ -635,6 +635,11 @@ def test_minari_in_lanes_and_with_fields_of_its_own(tmp_path, monkeypatch):
         data.to_minari(data.from_numpy(columns_of(make_episodes(1, shape=(4,))), device="cpu"), "of/wrong-v0",
                        observation_space=box.observation_space)
 
+    with pytest.raises(TypeError, match="dataset is 3; it must be a minari.MinariDataset, or the id of one"):
+        data.from_minari(3)
+    with pytest.raises(ValueError, match='dataset_id is \'mine\'; it must be a text such as "namespace/name-v0"'):
+        data.to_minari(buffer, "mine")
+
     def stop(done, steps):
         raise KeyboardInterrupt
 
@@ -671,6 +676,10 @@ def test_what_does_not_fit_is_refused(monkeypatch):
         data.from_numpy(columns, into={})
     with pytest.raises(ValueError, match="the data set has no rows"):
         data.from_numpy({name: array[:0] for name, array in columns.items()}, device="cpu")
+    for call, match in ((data.from_numpy, "arrays is 3; it must be a dict of arrays"),
+                        (data.from_d4rl, "source is 3; it must be a path, an h5py.File or a dict of arrays")):
+        with pytest.raises(TypeError, match=match):
+            call(3)
     for call, package in ((lambda: data.from_minari("x"), "minari"), (lambda: data.from_d4rl("x"), "h5py"),
                           (lambda: data.from_parquet("x"), "pyarrow"), (lambda: data.to_arrow(wide), "pyarrow")):
         for name in [name for name in sys.modules if name.partition(".")[0] == package] + [package]:

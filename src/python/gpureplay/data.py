@@ -25,6 +25,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 import os
+import re
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Union
@@ -102,6 +103,8 @@ def from_minari(dataset: Any, *, into: B | None = None, progress: Progress | Non
     minari = needed("minari", "from_minari")
     if isinstance(dataset, str):
         dataset = minari.load_dataset(dataset)
+    if not isinstance(dataset, minari.MinariDataset):
+        raise TypeError(f"dataset is {dataset!r}; it must be a minari.MinariDataset, or the id of one")
     lengths = np.array([one["total_steps"] for one in
                         dataset.storage.get_episode_metadata(dataset.episode_indices)], np.int64)
     buffer: Any = into
@@ -129,6 +132,8 @@ def to_minari(buffer: Buffer, dataset_id: str, *, observation_space: Any = None,
     zeros for the reset. metadata: other arguments of minari.create_dataset_from_buffers (env, author, data_format ...).
     Images are stored without loss unless jpeg_encoding=True is among them; Minari before 0.5.4 stores JPEGs."""
     minari = needed("minari", "to_minari")
+    if not isinstance(dataset_id, str) or not re.search(r"-v\d+$", dataset_id):
+        raise ValueError(f"dataset_id is {dataset_id!r}; it must be a text such as \"namespace/name-v0\"")
     collector: Any = needed("minari.data_collector", "to_minari")
     spaces = [_space_of(buffer, name) if space is None else space
               for name, space in (("obs", observation_space), ("action", action_space))]
@@ -216,6 +221,8 @@ def from_d4rl(source: Any, *, observation_space: Any = None, action_space: Any =
     with contextlib.ExitStack() as stack:
         if isinstance(source, (str, os.PathLike)):
             source = stack.enter_context(needed("h5py", "from_d4rl").File(source, "r"))
+        if not isinstance(source, Mapping):  # as an h5py.File is
+            raise TypeError(f"source is {source!r}; it must be a path, an h5py.File or a dict of arrays")
         columns: dict[str, Any] = {}
         for name, own in _D4RL.items():
             if name in source:
@@ -339,6 +346,8 @@ def from_numpy(arrays: Mapping[str, Any], *, observation_space: Any = None, acti
     priority: what the buffer has as priorities then, if it is prioritized.
 
     The spaces may be left out: the buffer's fields are then as the arrays are."""
+    if not isinstance(arrays, Mapping):
+        raise TypeError(f"arrays is {arrays!r}; it must be a dict of arrays")
     columns = {f"{name}{leaf}": array for name, value in arrays.items() for leaf, array in leaves_of(value)}
     found: Any = _from_table(table_of(columns), into, (observation_space, action_space), settings, progress)
     return found  # type: ignore[no-any-return]
