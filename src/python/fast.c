@@ -50,7 +50,9 @@ typedef struct number_type {
     int bytes;
 } number_type;
 
-#define NEW_REFERENCE(object) (Py_INCREF(object), (PyObject *)(object)) /* Py_NewRef of Python 3.10 */
+/* By a function, not by the macro of the headers that compile this: later versions have objects that are never freed,
+ * NumPy's types among them, whose counts would grow with each call. */
+#define NEW_REFERENCE(object) (Py_IncRef((PyObject *)(object)), (PyObject *)(object))
 
 /* A field of the schema. */
 typedef struct column {
