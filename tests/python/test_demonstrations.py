@@ -6,6 +6,7 @@ import gc
 import gpureplay
 import numpy as np
 import pytest
+from gpureplay import data
 from support import DEVICE, needs_files
 
 FIELDS = {"obs": ((4,), "float32"), "action": "int32", "reward": "float32", "next_obs": ((4,), "float32"),
@@ -114,6 +115,22 @@ def test_the_buffer_of_demonstrations_lives_as_long_as_the_learner_and_closes_it
         agent.train()
     with pytest.raises(gpureplay.Closed):
         gpureplay.DQN(buffer_of(device, 100), 2, demonstrations=shown)
+
+
+@needs_files
+def test_a_data_set_becomes_demonstrations_of_a_training(device, tmp_path):
+    """Its actions are int64, and a training's int32."""
+    count, rng = 100, np.random.default_rng(3)
+    shown = gpureplay.ReplayBuffer(count, {**FIELDS, "truncated": "bool"}, device=device)
+    data.from_numpy({
+        "obs": rng.normal(size=(count, 4)), "action": np.arange(count) % 2, "reward": np.ones(count),
+        "next_obs": rng.normal(size=(count, 4)), "terminated": np.zeros(count, bool),
+        "truncated": np.ones(count, bool)}, into=shown)
+    shown.save(tmp_path / "shown.safetensors")
+    result = gpureplay.train("CartPole-v1", "fast-dqn-small-vectors", demonstrations=tmp_path / "shown.safetensors",
+                             device=device, out=tmp_path / "run", steps=800, prepopulation=400, eval_episodes=0,
+                             progress=False)
+    assert result.stats.train_steps == 200
 
 
 def test_train_takes_a_file(device, tmp_path):

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: MIT
 """Data sets into buffers and out of them: Minari, D4RL's HDF5, LeRobot, Arrow, Parquet, NumPy.
 
-    buffer = gpureplay.data.from_minari("D4RL/pen/human-v2", n_step=3)
-    gpureplay.data.to_parquet(buffer, "pen.parquet")
+    from gpureplay import data
+
+    buffer = data.from_minari("D4RL/pen/human-v2", n_step=3)
+    data.to_parquet(buffer, "pen.parquet")
 
 A `from_` function makes a `ReplayBuffer` of the settings that it is given, as for its constructor, by default with room
 for just the data set. Or it fills `into`, a `ReplayBuffer` or `LaneBuffer`, in which each episode is played in one
