@@ -67,7 +67,8 @@ libgpureplay
 
 
 def roles():
-    """{"gpur_writer_step": ":c:func:`gpur_writer_step`"} of all that the headers declare, and the headers."""
+    """The link of each header and of each name that the headers declare: {"gpur_writer_step":
+    ":c:func:`gpur_writer_step`", ...}."""
     found = {}
     for header in headers.all_headers():
         found[header] = found[header.removeprefix("gpureplay/")] = f":doc:`{header} <{page_of_header(header)}>`"

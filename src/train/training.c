@@ -181,7 +181,7 @@ static gpur_status refuse_folder(const gpur_training *t, const char *name)
                        t->folder, name, quote, t->folder, quote);
 }
 
-/* What is there is never written over. */
+/* Refuses a folder that already has a file that a training writes. */
 static gpur_status check_new_folder(const gpur_training *t)
 {
     const char *const names[] = {"options.txt", "config.json", learner_name, gpur_best_name, "checkpoint"};

@@ -52,7 +52,7 @@ def program(command: str = "") -> str:
 def lines_of_warnings() -> Iterator[None]:
     """Inside, a warning is a line of the program, without the place in Python's sources from which it came."""
     def show(message: Warning | str, *_place: Any, **_others: Any) -> None:
-        with contextlib.suppress(OSError):  # nobody reads it any more
+        with contextlib.suppress(OSError):  # the reader of the output has ended
             print(f"{program()}: {message}", file=sys.stderr)
 
     with warnings.catch_warnings():

@@ -17,8 +17,8 @@ _PRINT_SECONDS = 30.0  # between lines where there is no terminal
 
 
 def show(text: str, end: str = "\n") -> None:
-    """Prints it. A training goes on whose output nobody reads any more: the reader has ended, as `tee` does at Ctrl-C,
-    or the terminal was closed."""
+    """Prints the text. A failing write is ignored, so that a training goes on when the reader of its output has ended
+    (Ctrl-C also ends `tee`) or the terminal was closed."""
     with contextlib.suppress(OSError):
         print(text, end=end, flush=True)
 
