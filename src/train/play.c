@@ -5,7 +5,7 @@
 #include "base/numbers.h"
 #include "base/sized.h"
 #include "replay/config.h"
-#include "run/apex/evaluating_policy.h"
+#include "run/evaluating_policy.h"
 #include "run/evaluate.h"
 #include "run/single_env.h"
 #include "train/best.h"

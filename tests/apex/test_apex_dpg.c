@@ -445,7 +445,7 @@ TEST(environments_with_other_actions_are_refused)
     CHECK_OK(create(&odd));
     actions = (gpur_space){.dtype = GPUR_INT32, .num_actions = 2, .high = 1.0f};
     CHECK_FAILS(create(&odd), GPUR_INVALID_ARGUMENT,
-                "actions are discrete; the actors of Ape-X DPG need vectors of float32");
+                "actions are discrete; the network computes vectors of float32");
     actions = vector, actions.dtype = GPUR_INT32;
     CHECK_FAILS(create(&odd), GPUR_INVALID_ARGUMENT, "actions are int32");
     actions = vector, actions.shape[0] = 2;

@@ -68,7 +68,7 @@ REFUSED = {
         critic_of(), "CartPole-v1", tuner="code", system="a3c"),
     'initial_priorities is "td", the replay\'s prioritized is 0': lambda: gpureplay.Apex(
         learner_of(), "CartPole-v1", actors=1),
-    "the environment's actions are discrete; the actors of Ape-X DPG need vectors": lambda: gpureplay.Apex(
+    "the environment's actions are discrete; the network computes vectors": lambda: gpureplay.Apex(
         gpureplay.DDPG(rows_buffer({**VECTORS, "priority": "float32"}, prioritized=True), batch_size=4, **NETWORKS),
         "CartPole-v1", block_rows=5),
 }

@@ -42,16 +42,6 @@ typedef struct gpur_action_noise {
     float noise; /* epsilon, or of vectors sigma */
 } gpur_action_noise;
 
-/* How many numbers an array of a space has. */
-int64_t gpur_space_numbers(const gpur_space *space);
-
-/* Scales a vector of `count` numbers from -1 to 1 to the bounds of a space. */
-void gpur_action_scale(const gpur_space *actions, int32_t count, const float *action, float *scaled);
-
-/* Refuses actions of an environment that are not those of a network, by its head. Vectors need float32 and finite
- * bounds. */
-gpur_status gpur_action_selector_check(const gpur_space *actions, const gpur_network_config *network);
-
 /* `fields`: of the schema. `actions`: of an environment that exists as long. `has_priorities` 0: with DPG there are no
  * q and final_q. After a failure call gpur_action_selector_close, which accepts a zeroed one. */
 gpur_status gpur_action_selector_open(gpur_action_selector *selector, gpur_device *device, const gpur_schema *schema,

@@ -7,6 +7,7 @@
 #include "base/sized.h"
 #include "env/type.h"
 #include "kernels/lib/random.h"
+#include "run/action_vectors.h"
 #include "run/core.h"
 
 #include <inttypes.h>
@@ -67,7 +68,7 @@ gpur_status gpur_actor_make_env(const gpur_actor_context *context, const gpur_ac
     GPUR_TRY(gpur_env_error(context->type->init(context->env_options, seed, info, &env)));
     GPUR_TRY(gpur_env_runner_take_env(runner, env, info));
     gpur_env_runner_limit(runner, settings->max_episode_steps);
-    return gpur_action_selector_check(&info->action, context->networks.acting);
+    return gpur_action_check(&info->action, context->networks.acting);
 }
 
 static gpur_status open_env(actor *a, uint64_t seed, gpur_space *actions)

@@ -5,7 +5,7 @@
 
 #include "base/clock.h"
 #include "base/numbers.h"
-#include "run/apex/evaluating_policy.h"
+#include "run/evaluating_policy.h"
 #include "run/evaluate.h"
 
 #include <inttypes.h>

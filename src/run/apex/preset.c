@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* The settings of whole systems: replay, learner and Ape-X, for an environment. */
-#include "run/apex/action_selector.h"
+#include "gpureplay/apex.h"
 
 #include "base/numbers.h"
 #include "base/sized.h"
+#include "run/action_vectors.h"
 #include "run/core.h"
 #include "run/presets.h"
 
@@ -202,8 +203,7 @@ static gpur_status set_dpg_system(preset *p, const system_entry *system)
     GPUR_TRY(set_dpg(&p->dpg));
     p->dpg.math = gpur_preset_math(&p->base);
     p->dpg.actor.num_actions = (int32_t)gpur_min(gpur_space_numbers(&p->base.info.action), INT32_MAX);
-    GPUR_TRY(
-        gpur_prefix_error(gpur_action_selector_check(&p->base.info.action, &p->dpg.actor), "%s", p->base.env_name));
+    GPUR_TRY(gpur_prefix_error(gpur_action_check(&p->base.info.action, &p->dpg.actor), "%s", p->base.env_name));
     GPUR_TRY(system->set(p));
     p->base.is_frame = 0; /* a table of numbers is no image */
     gpur_preset_set_layout(&p->base, p->fields, &p->replay);

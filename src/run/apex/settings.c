@@ -8,7 +8,7 @@
 #include "replay/config.h"
 #include "replay/storage/layout.h"
 #include "replay/view.h"
-#include "run/apex/action_selector.h"
+#include "run/action_vectors.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -221,7 +221,7 @@ static gpur_status check_env(const gpur_apex *apex)
     gpur_env_info info = {.size = sizeof info};
     gpur_obs_shape shape;
     GPUR_TRY(gpur_env_get_info(apex->core.config.type, apex->core.config.env_options, &info));
-    GPUR_TRY(gpur_action_selector_check(&info.action, apex->networks.acting));
+    GPUR_TRY(gpur_action_check(&info.action, apex->networks.acting));
     return gpur_obs_shape_find(&info.obs, gpur_replay_schema(apex->replay), gpur_replay_settings(apex->replay), &shape);
 }
 

@@ -5,7 +5,7 @@
 #include "base/numbers.h"
 #include "learn/learner.h"
 #include "replay/view.h"
-#include "run/apex/evaluating_policy.h"
+#include "run/evaluating_policy.h"
 #include "run/core.h"
 #include "run/evaluate.h"
 #include "run/folder.h"

@@ -1,28 +1,23 @@
 /* SPDX-License-Identifier: MIT */
-#include "run/apex/evaluating_policy.h"
+#include "run/evaluating_policy.h"
 
 #include "base/numbers.h"
-#include "run/apex/action_selector.h"
+#include "run/action_vectors.h"
 
 #include <stdlib.h>
 
-static int32_t numbers_of(const gpur_network_config *network)
-{
-    return network->head == GPUR_HEAD_TANH_ACTION ? network->num_actions : 0;
-}
-
 int64_t gpur_evaluating_policy_action_bytes(const gpur_network_config *network)
 {
-    return 4 * gpur_max(numbers_of(network), 1);
+    return 4 * gpur_max(gpur_action_numbers(network), 1);
 }
 
 gpur_status gpur_evaluating_policy_open(gpur_evaluating_policy *p, gpur_policy *policy,
                                         const gpur_network_config *network, const gpur_space *actions, int32_t rows)
 {
-    GPUR_TRY(gpur_action_selector_check(actions, network));
+    GPUR_TRY(gpur_action_check(actions, network));
     p->policy = policy;
     p->actions = *actions;
-    p->numbers = numbers_of(network);
+    p->numbers = gpur_action_numbers(network);
     p->draws = network->head == GPUR_HEAD_SOFTMAX_VALUE;
     p->noises = calloc((size_t)rows, sizeof *p->noises);
     p->vectors = calloc((size_t)(rows * gpur_max(p->numbers, 1)), sizeof *p->vectors);
