@@ -472,6 +472,18 @@ TEST(a_command_that_fails_ends_the_run_with_what_is_known_of_it)
     apex_fixture_close(&fixture);
 }
 
+/* Its process is killed then, which is no death by anyone's signal. */
+TEST(an_actor_that_fails_and_is_late_to_end_has_failed)
+{
+    const gpur_device_config device = test_device_config();
+    CHECK_OK(choose_settings("late", "numbers:fail=3"));
+    settings.apex.restarts = 0;
+    CHECK_OK(apex_fixture_open(&fixture, test_device_name(), &device, &settings));
+    CHECK_FAILS(gpur_run_advance(fixture.run, 300, 0), GPUR_INVALID_ARGUMENT, "step 3: the motor is broken");
+    CHECK(!strstr(gpur_last_error(), "no actor is left"));
+    apex_fixture_close(&fixture);
+}
+
 /* The learner's replay or network is another one than the actor's. */
 TEST(an_actor_of_other_settings_ends_the_run_with_both)
 {
@@ -631,6 +643,7 @@ int main(int argc, char **argv)
     RUN(an_actor_that_sends_a_damaged_block_is_started_again);
     RUN(an_actor_that_sends_anothers_block_ends_the_run_at_last);
     RUN(a_command_that_fails_ends_the_run_with_what_is_known_of_it);
+    RUN(an_actor_that_fails_and_is_late_to_end_has_failed);
     RUN(an_actor_of_other_settings_ends_the_run_with_both);
     RUN(an_actor_that_is_killed_at_each_start_ends_no_run);
     RUN(kills_of_all_actors_at_each_start_end_the_run);

@@ -315,7 +315,7 @@ static gpur_status lie(liar *l, const apex_settings *s)
 
 int apex_fixture_serve(const char *kind, const char *name)
 {
-    const int narrow = 4096, is_narrow = strcmp(kind, "narrow") == 0;
+    const int narrow = 4096, is_narrow = strcmp(kind, "narrow") == 0, is_late = strcmp(kind, "late") == 0;
     apex_settings s;
     liar l = {.kind = kind, .connection = 3};
     if (strcmp(kind, "exit") == 0)
@@ -323,9 +323,11 @@ int apex_fixture_serve(const char *kind, const char *name)
     gpur_status status = apex_fixture_settings(name, &s);
     if (is_narrow && setsockopt(3, SOL_SOCKET, SO_SNDBUF, &narrow, sizeof narrow) != 0)
         return 1;
-    if (status == GPUR_OK && (is_narrow || strcmp(kind, "serve") == 0))
+    if (status == GPUR_OK && (is_narrow || is_late || strcmp(kind, "serve") == 0))
         status = gpur_apex_serve(3, &s.run, &s.replay, APEX_NETWORKS(&s), 0);
     else if (status == GPUR_OK)
         status = lie(&l, &s);
+    if (is_late)
+        nanosleep(&(struct timespec){.tv_sec = 60}, NULL);
     return status == GPUR_OK || status == GPUR_INTERRUPTED ? 0 : 1;
 }

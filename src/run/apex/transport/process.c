@@ -29,6 +29,7 @@ typedef struct actor_process {
     gpur_intake_block block; /* of this message, with a slot once it was checked */
     int has_exited;          /* 1: with `exit`, or if `is_lost` with nobody knows what */
     int is_lost;
+    int was_late; /* 1: it was killed here, since it did not end in time */
     int exit;
 } actor_process;
 
@@ -271,13 +272,15 @@ static int descriptor(const gpur_slot *slot)
 /* Ends. */
 
 /* The time of an actor that is asked to end does not run while its message waits for the run. */
-static void kill_late(gpur_slot *slot, const actor_process *p)
+static void kill_late(gpur_slot *slot, actor_process *p)
 {
     const double now = gpur_clock_seconds();
     if (p->has_message && slot->deadline < (double)INFINITY)
         slot->deadline = now + GPUR_APEX_KILL_AFTER_SECONDS;
-    if (now > slot->deadline)
+    if (now > slot->deadline) {
+        p->was_late = 1;
         kill_process(p);
+    }
 }
 
 /* Returns 1 if the process has exited, which is then forgotten. Its last block does not wait for the limiter. */
@@ -303,6 +306,9 @@ static void note_exit(gpur_slot *slot, const actor_process *p)
     const int was_asked = atomic_load(&gpur_slot_counts(slot)->is_asked);
     if (p->is_lost)
         snprintf(error, sizeof error, "its process is gone");
+    else if (WIFSIGNALED(p->exit) && p->was_late)
+        snprintf(error, sizeof error, "its process was killed, since it did not end within %d s",
+                 GPUR_APEX_KILL_AFTER_SECONDS);
     else if (WIFSIGNALED(p->exit))
         snprintf(error, sizeof error, "its process was killed by signal %d (%s)", WTERMSIG(p->exit),
                  strsignal(WTERMSIG(p->exit)));
@@ -325,7 +331,7 @@ static int has_ended(gpur_slot *slot, int *was_killed)
     if (p->has_message)
         return 0;
     note_exit(slot, p);
-    *was_killed = !p->is_lost && WIFSIGNALED(p->exit);
+    *was_killed = !p->is_lost && WIFSIGNALED(p->exit) && !p->was_late;
     close_process(slot, p);
     return 1;
 }
