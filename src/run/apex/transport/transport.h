@@ -18,8 +18,8 @@ typedef struct gpur_transport {
 
     gpur_status (*start)(gpur_slot *slot);
 
-    /* 1: the actor has ended, and all that it sent was taken. *was_killed: by a signal, but not since it was late to end.
-     * Then slot->status and its error say how, and slot->transport is NULL. */
+    /* 1: the actor has ended, and all that it sent was taken. *was_killed: by a signal, and not because it was late to
+     * end. Then slot->status and its error say how, and slot->transport is NULL. */
     int (*has_ended)(gpur_slot *slot, int *was_killed);
     int (*descriptor)(const gpur_slot *slot); /* what tells that something has come, or -1; NULL: nothing does */
     void (*receive)(gpur_slot *slot);         /* takes some of what has come */
