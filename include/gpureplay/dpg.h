@@ -61,6 +61,8 @@ typedef struct gpur_dpg_config {
                                    seed; default 0 */
     gpur_replay *demonstrations; /* as in gpur_dqn_config */
     float demonstration_ratio;   /* likewise; default 0.5 */
+    float target_rate;           /* as in gpur_dqn_config, of both targets; default 1. Lillicrap et al. 2016 have 0.001
+                                    with target_period 1 */
 } gpur_dpg_config;
 
 /* Sets every member to its default. `size` is sizeof(gpur_dpg_config). Any thread. GPUR_INVALID_ARGUMENT: NULL, or a

@@ -87,6 +87,9 @@ typedef struct gpur_dqn_config {
                                     default: there is none */
     float demonstration_ratio;   /* that part: above 0 and below 1, and a whole number of batch_size rows; default 0.5.
                                     Not read without demonstrations */
+    float target_rate;           /* of a copy to the target network, target += target_rate (w - target): above 0 to 1.
+                                    1, the default: target = w. Soft targets [Lillicrap et al. 2016, algorithm 1] have
+                                    target_period 1 and a small rate, such as 0.005 */
 } gpur_dqn_config;
 
 /*
@@ -99,7 +102,7 @@ typedef struct gpur_dqn_config {
 GPUR_API gpur_status gpur_dqn_config_init(gpur_dqn_config *config, uint64_t size);
 
 /*
- * Sets the network, loss, optimizer, batch size, target period and exploration of a published system, with all of its
+ * Sets the network, loss, optimizer, batch size, target copies and exploration of a published system, with all of its
  * constants. Members that the system does not specify (seed, act, math, ...) keep their values. Any thread.
  *
  *   "melee-gpu"       dueling DQN of in-GPU replay [Parr 2018, section 4.2]: 128, then two branches of 512; RMSProp; 5

@@ -19,9 +19,9 @@
  *
  * The replay must have n_step 1, the field `previous` (one int64, see gpur_writer_step_ex), and a capacity below
  * 2^32 - 1. One of GPUR_LAYOUT_LANES needs no such field: a lane's steps lie in order. The learner has no target
- * network: double_dqn, target_period and target_copy_first have no effect, and GPUR_ACT_TARGET, GPUR_WEIGHTS_TARGET,
- * GPUR_STEP_FUSED, host batches, gpur_learner_train_ids and sampling by priority are refused. A file of the learner
- * does not have the cache: after loading one a refresh must come before the next train step.
+ * network: double_dqn and target_* have no effect, and GPUR_ACT_TARGET, GPUR_WEIGHTS_TARGET, GPUR_STEP_FUSED, host
+ * batches, gpur_learner_train_ids and sampling by priority are refused. A file of the learner does not have the cache:
+ * after loading one a refresh must come before the next train step.
  *
  * In the formulas t is a transition, s_t its obs, s_{t+1} its next_obs, and v(s) = max_a Q(s, a) with the weights of
  * the refresh. The return of a transition that terminated its episode is r_t. A transition after which its block ends,

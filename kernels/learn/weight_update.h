@@ -28,7 +28,8 @@ typedef struct gpur_weight_update_rates {
     float inner, outer;                                 /* learning rate: on what is added to the velocity, on the
                                                            weight */
     float root_scale;                                   /* ADAM: 1 / sqrt(1 - beta2^t) if v is corrected, else 1 */
-    int32_t copy_due;                                   /* 1: the target becomes a copy of the new weights */
+    int32_t copy_due;                                   /* 1: the step ends with a copy to the target */
+    int32_t copy_is_soft;                               /* 1: then the target only comes nearer to the new weights */
 } gpur_weight_update_rates;
 
 GPUR_FN gpur_weight_update_rates gpur_weight_update_prepare(gpur_thread at, const gpur_weight_update_args *a)
@@ -48,6 +49,7 @@ GPUR_FN gpur_weight_update_rates gpur_weight_update_prepare(gpur_thread at, cons
     r.outer = a->rate_on_weight ? rate : 1.0f;
     r.root_scale = 1.0f;
     r.copy_due = state->copy_due;
+    r.copy_is_soft = a->target_rate < 1.0f;
     if (a->adam) {
         const double root = sqrt(1.0 - state->beta2_power), corrected = (double)rate / (1.0 - state->beta1_power);
         r.outer = (float)(a->correct_rate ? corrected * root : corrected);
@@ -119,6 +121,25 @@ GPUR_FN void gpur_weight_update_rmsprop_span(const gpur_weight_update_args *a, g
     }
 }
 
+/* The target that came nearer to the weight w. */
+GPUR_FN float gpur_weight_update_soft(const gpur_weight_update_args *a, float target, float w)
+{
+    return target + a->target_rate * (w - target);
+}
+
+/* The copy to the target. */
+GPUR_FN void gpur_weight_update_target_span(const gpur_weight_update_args *a, gpur_span s, int is_soft)
+{
+    float *__restrict__ const target = a->target;
+    const float *__restrict__ const w = a->weights;
+    for (int64_t i = s.first; is_soft && i < s.last; i += s.step)
+        target[i] = gpur_weight_update_soft(a, target[i], w[i]);
+    for (int64_t i = s.first; !is_soft && i < s.last; i += s.step)
+        target[i] = w[i];
+    for (int64_t i = s.first; a->bf16 && i < s.last; i += s.step)
+        a->target_bf16[i] = gpur_bf16_round(target[i]);
+}
+
 GPUR_FN void gpur_weight_update_span(const gpur_weight_update_args *a, gpur_span s, gpur_weight_update_rates r)
 {
     const gpur_weight_update_args copy = *a; /* no store to an array can change it */
@@ -134,10 +155,8 @@ GPUR_FN void gpur_weight_update_span(const gpur_weight_update_args *a, gpur_span
         gpur_weight_update_rmsprop_span(&copy, s, &r, 0, a->velocity != NULL);
     for (int64_t i = s.first; a->bf16 && i < s.last; i += s.step)
         a->bf16[i] = gpur_bf16_round(a->weights[i]);
-    for (int64_t i = s.first; r.copy_due && i < s.last; i += s.step)
-        a->target[i] = a->weights[i];
-    for (int64_t i = s.first; r.copy_due && a->bf16 && i < s.last; i += s.step)
-        a->target_bf16[i] = a->bf16[i];
+    if (r.copy_due)
+        gpur_weight_update_target_span(&copy, s, r.copy_is_soft);
 }
 
 GPUR_FN void gpur_store_rounded_quad(uint16_t *to, const float *from)
@@ -151,7 +170,8 @@ GPUR_FN void gpur_store_rounded_quad(uint16_t *to, const float *from)
 /* Weights i to i + 3: all loads come first, so that they wait for memory together. */
 GPUR_FN void gpur_weight_update_quad(const gpur_weight_update_args *a, int64_t i, const gpur_weight_update_rates *r)
 {
-    float g[4], w[4], square[4], mean[4] = {0}, velocity[4] = {0};
+    float g[4], w[4], square[4], mean[4] = {0}, velocity[4] = {0}, target[4];
+    const int copies_softly = r->copy_due && r->copy_is_soft;
     gpur_load_quad(g, a->gradient + i);
     gpur_load_quad(w, a->weights + i);
     gpur_load_quad(square, a->square + i);
@@ -159,6 +179,8 @@ GPUR_FN void gpur_weight_update_quad(const gpur_weight_update_args *a, int64_t i
         gpur_load_quad(mean, a->mean + i);
     if (a->velocity)
         gpur_load_quad(velocity, a->velocity + i);
+    if (copies_softly)
+        gpur_load_quad(target, a->target + i);
     for (int k = 0; k < 4; k++)
         w[k] = a->adam ? gpur_weight_update_adam(a, r, w[k], g[k], &mean[k], &square[k])
                        : gpur_weight_update_rmsprop(a, r, w[k], g[k], &mean[k], &square[k], &velocity[k],
@@ -171,10 +193,12 @@ GPUR_FN void gpur_weight_update_quad(const gpur_weight_update_args *a, int64_t i
         gpur_store_quad(a->velocity + i, velocity);
     if (a->bf16)
         gpur_store_rounded_quad(a->bf16 + i, w);
+    for (int k = 0; k < 4; k++)
+        target[k] = copies_softly ? gpur_weight_update_soft(a, target[k], w[k]) : w[k];
     if (r->copy_due)
-        gpur_store_quad(a->target + i, w);
+        gpur_store_quad(a->target + i, target);
     if (r->copy_due && a->bf16)
-        gpur_store_rounded_quad(a->target_bf16 + i, w);
+        gpur_store_rounded_quad(a->target_bf16 + i, target);
 }
 
 /* 1: a thread should update four weights at a time, since the target is a GPU and all arrays are aligned for it. */
@@ -185,8 +209,8 @@ GPUR_FN int gpur_weight_update_in_quads(const gpur_weight_update_args *a)
     return gpur_is_parallel() && (wide | 2 * ((uintptr_t)a->bf16 | (uintptr_t)a->target_bf16)) % 16 == 0;
 }
 
-/* Without a row to draw nothing changes. In the steps that end with one, the hard target copy follows the update [Mnih
- * et al. 2015]. */
+/* Without a row to draw nothing changes. In the steps that end with one, the target copy follows the update: target = w
+ * [Mnih et al. 2015], or target += target_rate (w - target) [Lillicrap et al. 2016, algorithm 1]. */
 GPUR_KERNEL(weight_update)
 {
     if (*a->drawable == 0)

@@ -140,6 +140,8 @@ gpur_status gpur_step_config_check(gpur_step_config *config, const gpur_replay_c
 {
     GPUR_REQUIRE(config->target_period >= 1, "target_period is %" PRId64 "; it must be at least 1 train step",
                  config->target_period);
+    GPUR_REQUIRE(config->target_rate > 0.0f && config->target_rate <= 1.0f,
+                 "target_rate is %g; it must be above 0, and at most 1", (double)config->target_rate);
     GPUR_TRY(check_source(config, replay));
     if (config->index_source == GPUR_SOURCE_AUTO)
         config->index_source = replay->index_source;

@@ -31,6 +31,7 @@ typedef struct gpur_step_config {
     float huber_delta;
     int64_t target_period; /* train steps */
     int32_t target_copy_first;
+    float target_rate;
     gpur_optimizer_config optimizer; /* of the network that reads the batch */
     int32_t math;                    /* GPUR_MATH_*, decided */
     uint64_t seed;

@@ -80,11 +80,12 @@ void gpur_optimizer_open(gpur_optimizer *optimizer, gpur_device *device, const g
     optimizer->partials = (params->count + GPUR_NORM_CHUNK - 1) / GPUR_NORM_CHUNK;
 }
 
-void gpur_optimizer_set_target(gpur_optimizer *optimizer, int64_t period, int32_t first)
+void gpur_optimizer_set_target(gpur_optimizer *optimizer, int64_t period, int32_t first, float rate)
 {
     optimizer->has_target = 1;
     optimizer->target_period = period;
     optimizer->target_phase = first ? 1 % period : 0;
+    optimizer->target_rate = rate;
 }
 
 void gpur_optimizer_assign(gpur_optimizer *optimizer, gpur_arena *arena, float *weights)
@@ -194,6 +195,7 @@ gpur_weight_update_args gpur_optimizer_update(const gpur_optimizer *optimizer)
     args.epsilon_inside = f->epsilon_inside ? config->epsilon : 0.0f;
     args.epsilon_outside = f->epsilon_inside ? 0.0f : config->epsilon;
     args.clip_value = config->clip_value, args.clip_norm = config->clip_norm;
+    args.target_rate = optimizer->target_rate;
     return args;
 }
 

@@ -14,6 +14,7 @@ typedef struct gpur_optimizer {
     int32_t has_target; /* 0: no target network */
     int64_t target_period;
     int64_t target_phase;               /* step n, from 1 on, ends in a target copy if n % target_period is this */
+    float target_rate;                  /* a copy is target += target_rate (weights - target) */
     int64_t count;                      /* P: weights, padding included */
     int64_t partials;                   /* number of partial sums of squares: one per GPUR_NORM_CHUNK weights */
     float *weights, *target, *gradient; /* (P); the first two may have copies in bfloat16 behind them: gpur_params_bf16;
@@ -31,9 +32,9 @@ gpur_status gpur_optimizer_check(const gpur_optimizer_config *config);
 void gpur_optimizer_open(gpur_optimizer *optimizer, gpur_device *device, const gpur_optimizer_config *config,
                          const gpur_params *params);
 
-/* Adds a target network, which is copied after steps period, 2 period, ..., or with `first` 1 after steps 1,
- * period + 1, ... Must come before gpur_optimizer_assign. */
-void gpur_optimizer_set_target(gpur_optimizer *optimizer, int64_t period, int32_t first);
+/* Adds a target network, to which weights are copied at `rate` after steps period, 2 period, ..., or with `first` 1
+ * after steps 1, period + 1, ... Must come before gpur_optimizer_assign. */
+void gpur_optimizer_set_target(gpur_optimizer *optimizer, int64_t period, int32_t first, float rate);
 
 /* Places all arrays. `weights`: the weights of another optimizer, which this one changes, too; NULL: places its own. */
 void gpur_optimizer_assign(gpur_optimizer *optimizer, gpur_arena *arena, float *weights);

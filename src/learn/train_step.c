@@ -57,7 +57,8 @@ static gpur_status open(void *part, const gpur_part_context *context)
     gpur_train_batch_open(&step->batch, context, config->batch_size, config->wants);
     gpur_optimizer_open(&step->optimizer, step->device, &config->optimizer, &step->network->params);
     if (!step->cache)
-        gpur_optimizer_set_target(&step->optimizer, config->target_period, config->target_copy_first);
+        gpur_optimizer_set_target(&step->optimizer, config->target_period, config->target_copy_first,
+                                  config->target_rate);
     GPUR_TRY(gpur_side_open(&step->side, step->device));
     GPUR_TRY(open_passes(step));
     if (!config->takes_ids)

@@ -146,6 +146,7 @@ const gpur_member gpur_dqn_config_members[] = {
     {.name = "beta", .kind = GPUR_MEMBER_STRUCT, .at = offsetof(gpur_dqn_config, beta), .of = gpur_schedule_members},
     {.name = "returns", .kind = GPUR_MEMBER_STRUCT, .at = offsetof(gpur_dqn_config, returns), .of =
         gpur_returns_config_members},
+    {.name = "target_rate", .kind = GPUR_MEMBER_FLOAT, .at = offsetof(gpur_dqn_config, target_rate)},
     {.name = NULL}};
 
 const gpur_member gpur_dpg_config_members[] = {
@@ -169,6 +170,7 @@ const gpur_member gpur_dpg_config_members[] = {
     {.name = "preactivation_penalty", .kind = GPUR_MEMBER_FLOAT, .at = offsetof(gpur_dpg_config,
         preactivation_penalty)},
     {.name = "seed", .kind = GPUR_MEMBER_INT64, .at = offsetof(gpur_dpg_config, seed)},
+    {.name = "target_rate", .kind = GPUR_MEMBER_FLOAT, .at = offsetof(gpur_dpg_config, target_rate)},
     {.name = NULL}};
 
 const gpur_member gpur_actor_critic_config_members[] = {

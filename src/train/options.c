@@ -56,6 +56,8 @@ enum {
     "arithmetic of matrix products and convolutions on a GPU; auto: tf32, or fp32 where a train step is one kernel, "  \
     "and on the CPU fp32. A run keeps what it began with"
 
+#define RATE_MEANING                                                                                                   \
+    "of a copy to a target network, target += X (weights - target), above 0; 1: a copy"
 #define RATIO_MEANING "that part, which must be a whole number of transitions"
 
 /* The order is that of the file and of the help. */
@@ -102,6 +104,8 @@ static const gpur_option table[] = {
         "train steps between copies to the target network", .low = 1),
     ROW("target_period", "N", ANY_DPG, INT64, dpg.target_period, "train steps between copies to the target networks",
         .low = 1),
+    ROW("target_rate", "X", ANY_DQN, FLOAT, dqn.target_rate, RATE_MEANING, .high = 1),
+    ROW("target_rate", "X", ANY_DPG, FLOAT, dpg.target_rate, RATE_MEANING, .high = 1),
     ROW("train_period", "F", FAST_DQN, INT64, fast_dqn.train_period, "steps for each train step", .low = 1),
     ROW("prepopulation", "N", FAST_DQN, INT64, fast_dqn.prepopulation, "random steps before the first step", .low = 1),
     ROW("prepopulation", "N", APEX, INT64, replay.min_size, "transitions before the first train step", .low = 1),

@@ -114,6 +114,7 @@ static const range ranges[] = {
     {OF(LEARNER, batch_size), 'l', 1, 256, 0},
     {OF(LEARNER, target_period), 'l', 1, NO_END, 0},
     {OF(LEARNER, target_copy_first), 'i', 0, 1, 0},
+    {OF(LEARNER, target_rate), 'f', 0, 1, 1},
     {OF(LEARNER, act), 'i', 0, 2, 0},
     {OF(LEARNER, math), 'i', 0, 3, 0},
     SCHEDULE(LEARNER, "exploration", exploration, 1),
@@ -159,6 +160,7 @@ static const range ranges[] = {
     SCHEDULE(DPG, "beta", beta, 10),
     {OF(DPG, batch_size), 'l', 1, 200, 0},
     {OF(DPG, target_period), 'l', 1, NO_END, 0},
+    {OF(DPG, target_rate), 'f', 0, 1, 1},
     {OF(DPG, math), 'i', 0, 3, 0},
     {OF(DPG, preactivation_penalty), 'f', 0, (double)FLT_MAX, 0},
 };

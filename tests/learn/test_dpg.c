@@ -28,6 +28,7 @@ typedef struct training {
     float penalty;
     int batch, activation, hidden;
     int64_t empty; /* above 0: before every such step the window is empty for 3 steps */
+    float rate;    /* target_rate */
 } training;
 
 static gpur_dpg_config config_of(const training *t)
@@ -39,6 +40,7 @@ static gpur_dpg_config config_of(const training *t)
     c.action_gradient_clip = t->clip;
     c.preactivation_penalty = t->penalty;
     c.batch_size = t->batch ? t->batch : c.batch_size;
+    c.target_rate = t->rate > 0 ? t->rate : c.target_rate;
     for (int i = 0; i < 2 && t->activation; i++)
         c.actor.trunk[i].activation = c.critic.trunk[i].activation = t->activation;
     c.actor.hidden = c.critic.hidden = t->hidden;
@@ -251,7 +253,7 @@ static gpur_dqn_config update_of(const gpur_dpg_config *c, const gpur_optimizer_
 {
     gpur_dqn_config update;
     (void)gpur_dqn_config_init(&update, sizeof update);
-    update.optimizer = *optimizer, update.target_period = c->target_period;
+    update.optimizer = *optimizer, update.target_period = c->target_period, update.target_rate = c->target_rate;
     return update;
 }
 
@@ -279,13 +281,14 @@ TEST(train_steps_agree_with_the_reference)
 {
     static const training cases[] = {
         {.steps = 20, .clip = 1},
+        {.steps = 20, .clip = 1, .rate = 0.3f, .empty = 7},
         {.steps = 20, .clip = 0.01f, .penalty = 0.02f, .prioritized = 1, .empty = 5},
         {.steps = 12, .clip = 0, .prioritized = 1, .source = GPUR_PRIORITIZED_INDEPENDENT, .batch = 51},
         {.steps = 12, .clip = 0.05f, .penalty = 0.1f, .clip_norm = 0.2f, .optimizer = GPUR_RMSPROP_TF, .batch = 1},
         {.steps = 12, .clip = 0.02f, .activation = GPUR_RELU, .batch = 7},
         {.steps = 12, .clip = 0, .hidden = 5, .optimizer = GPUR_RMSPROP_DEEPMIND, .batch = 128},
     };
-    const int count = IN_RACE_CHECK ? 2 : (int)(sizeof cases / sizeof *cases);
+    const int count = IN_RACE_CHECK ? 3 : (int)(sizeof cases / sizeof *cases);
     for (int i = 0; i < count; i++) {
         const int before = atomic_load(&test_state.failures);
         training t = cases[i];

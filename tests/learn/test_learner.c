@@ -43,6 +43,7 @@ typedef struct training {
     float delta, input_scale, input_shift;
     int32_t optimizer, centered, copy_first, period;
     float momentum, epsilon, clip_norm, clip_value;
+    float rate; /* target_rate */
 } training;
 
 static gpur_device *device;
@@ -92,6 +93,7 @@ static gpur_dqn_config config_of(const training *t)
         c.huber_delta = t->delta > 0 ? t->delta : c.huber_delta;
         c.target_copy_first = t->copy_first;
         c.target_period = t->period ? t->period : c.target_period;
+        c.target_rate = t->rate > 0 ? t->rate : c.target_rate;
         c.batch_size = t->batch ? t->batch : c.batch_size;
     }
     c.index_source = t->distribution;
@@ -399,6 +401,8 @@ static const training by_libraries[] = {
      .distribution = GPUR_UNIFORM, .spoiled = 1},
     {"priorities, samples of the default, ids and rows in turns", 12, ROWS_PLAIN, IN_TURNS, .prioritized = 1,
      .period = 100},
+    {"soft targets", 60, DOUBLE_DUELING, .source = BY_SAMPLE, .period = 1, .rate = 0.1f, .empty = 1},
+    {"soft targets now and then", 60, .source = BY_SAMPLE, .period = 4, .rate = 0.5f, .copy_first = 1},
 };
 
 TEST(training_by_libraries_follows_the_reference)
@@ -425,6 +429,10 @@ static const training in_one_kernel[] = {
      .activation = GPUR_RELU, .hidden = 140, .hidden_activation = GPUR_LINEAR, .loss = GPUR_LOSS_SQUARED, .batch = 20},
     {"fused: distinct samples, copies first", 50, ROWS_PLAIN, BY_SAMPLE, FUSED, .dueling = 1, .loss = GPUR_LOSS_SQUARED,
      .distribution = GPUR_UNIFORM_DISTINCT, .copy_first = 1, .batch = 16, .spoiled = 1},
+    {"fused: soft targets", 30, ROWS_PLAIN, BY_SAMPLE, FUSED, DOUBLE_DUELING, .trunk = {19, 23}, .hidden = NONE,
+     .batch = 20, .activation = GPUR_TANH, .rate = 0.2f, .empty = 1},
+    {"fused: soft targets after all gradients", 6, ROWS_WIDE, BY_SAMPLE, FUSED, .trunk = {9}, .hidden = 150,
+     .activation = GPUR_RELU, .hidden_activation = GPUR_RELU, .batch = 300, .clip_norm = 0.5f, .rate = 0.2f},
 };
 
 TEST(training_in_one_kernel_follows_the_reference)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Every optimizer against its formula in double, step by step, with clipping and schedules. test_learner.c checks whole
- * train steps: target copies, statistics, and steps on an empty window. */
+/* Every optimizer against its formula in double, step by step, with clipping, schedules, and copies to a target.
+ * test_learner.c checks whole train steps: statistics, and steps on an empty window. */
 #include "support/replay_fixture.h"
 #include "test.h"
 #include "learn/optimizer.h"
@@ -34,7 +34,8 @@ static gpur_dqn_config config_of(int kind, int centered)
     config.optimizer.decay = 0.95f;
     config.optimizer.momentum = 0.9f;
     config.optimizer.epsilon = kind == GPUR_ADAM ? 1e-8f : 0.01f;
-    config.target_period = 10;
+    config.target_period = kind % 2 ? 2 : 10;
+    config.target_rate = kind % 2 ? 0.07f : 1;
     return config;
 }
 
@@ -47,7 +48,7 @@ static gpur_status optimizer_open(optimizer_fixture *f, const gpur_dqn_config *c
     GPUR_TRY(gpur_stream_create(device, &f->stream));
     f->params = (gpur_params){.count = P, .bf16 = config->optimizer.centered};
     gpur_optimizer_open(&f->optimizer, device, &config->optimizer, &f->params);
-    gpur_optimizer_set_target(&f->optimizer, config->target_period, config->target_copy_first);
+    gpur_optimizer_set_target(&f->optimizer, config->target_period, config->target_copy_first, config->target_rate);
     gpur_optimizer_assign(&f->optimizer, &arena, NULL);
     GPUR_TRY(gpur_device_alloc(device, arena.used, &f->memory));
     arena = (gpur_arena){f->memory, 0};
@@ -127,15 +128,28 @@ static void check_bf16(const optimizer_fixture *f)
     }
 }
 
-/* Each step has another launch shape. */
-static void check_steps(optimizer_fixture *f, const gpur_optimizer_config *config, const float *first)
+/* A copy at rate 1 is one bit for bit. */
+static void check_target(const optimizer_fixture *f, const gpur_dqn_config *c, int t, const float *w, double *target)
 {
+    static float got[P];
+    const double rate = c->target_rate;
+    CHECK_OK(gpur_device_copy(device, got, f->optimizer.target, sizeof got));
+    for (int i = 0; i < P; i++) {
+        target[i] = ref_copies_target(c, t) ? target[i] + rate * ((double)w[i] - target[i]) : target[i];
+        CHECK_NEAR(got[i], target[i], rate < 1 ? 1e-6 * (1 + fabs(target[i])) : 0);
+    }
+}
+
+/* Each step has another launch shape. */
+static void check_steps(optimizer_fixture *f, const gpur_dqn_config *c, const float *first)
+{
+    const gpur_optimizer_config *const config = &c->optimizer;
     static const gpur_grid grids[] = {{0, 0, 0}, {1, 32, 0}, {2, 64, 0}, {7, 96, 0}, {64, 256, 0}};
     static float g[P], got[P];
-    static double w[P], clipped[P], m[P], v[P], u[P];
+    static double w[P], clipped[P], m[P], v[P], u[P], target[P];
     gpur_train_state state;
     for (int i = 0; i < P; i++)
-        w[i] = first[i];
+        w[i] = target[i] = first[i];
     ref_optimizer_begin(config, P, m, v, u);
     for (int t = 1; t <= STEPS; t++) {
         make_gradient(t, g);
@@ -149,6 +163,7 @@ static void check_steps(optimizer_fixture *f, const gpur_optimizer_config *confi
         CHECK_NEAR(state.gradient_norm, norm, 1e-6 * norm);
         for (int i = 0; i < P; i++)
             CHECK_NEAR(got[i], w[i], 1e-6 * (1 + fabs(w[i])));
+        check_target(f, c, t, got, target);
         if (f->params.bf16)
             check_bf16(f);
     }
@@ -162,7 +177,7 @@ static void check_config(const gpur_dqn_config *config)
     random_floats(1, first, P);
     const gpur_status status = optimizer_open(&f, config, first);
     if (status == GPUR_OK)
-        check_steps(&f, &config->optimizer, first);
+        check_steps(&f, config, first);
     optimizer_close(&f);
     CHECK_OK(status);
     TEST_REQUIRE(atomic_load(&test_state.failures) == before, "that was optimizer %d, centered %d, clipping %g %g",

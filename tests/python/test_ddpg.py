@@ -49,11 +49,11 @@ def q_of(weights, obs, action):
     return hidden, (hidden @ w_out.T + b_out)[:, 0]
 
 
-@pytest.mark.parametrize("clip, penalty", [(0.0, 0.0), (0.12, 0.0), (0.12, 0.3)])
-def test_train_steps_are_those_of_the_formulas(clip, penalty):
+@pytest.mark.parametrize("clip, penalty, rate", [(0.0, 0.0, 1), (0.12, 0.0, 0.1), (0.12, 0.3, 1)])
+def test_train_steps_are_those_of_the_formulas(clip, penalty, rate):
     """Every batch has each row once, so that its means are those of all rows."""
     rows = rows_of()
-    learner = make(rows, target_period=2, action_gradient_clip=clip, preactivation_penalty=penalty)
+    learner = make(rows, target_period=2, target_rate=rate, action_gradient_clip=clip, preactivation_penalty=penalty)
     for step in range(1, 5):
         before, target = dict(learner.weights), dict(learner.target_weights)
         learner.train()
@@ -72,8 +72,10 @@ def test_train_steps_are_those_of_the_formulas(clip, penalty):
             slope = np.clip(slope, -clip, clip)
         dz = (2 * penalty * np.arctanh(action) - slope * (1 - action**2)) / ROWS
         np.testing.assert_allclose(gradients["actor.action.out.weight"], dz.T @ hidden, rtol=1e-3, atol=1e-6)
-        same = all(np.array_equal(after[name], learner.target_weights[name]) for name in after)
-        assert same == (step % 2 == 0) and stats.steps == step and stats.target_copies == step // 2
+        assert stats.steps == step and stats.target_copies == step // 2
+        for name in after:  # a copy comes after steps 2 and 4
+            wanted = target[name] + (step % 2 == 0) * rate * (after[name] - target[name])
+            np.testing.assert_allclose(learner.target_weights[name], wanted, rtol=1e-5, atol=1e-6)
 
 
 def test_policies_act_by_its_actor_with_noise():

@@ -65,6 +65,17 @@ def test_weights_are_read_and_written_by_name(buffer):
     assert saved.keys() == learner.gradients.keys() and len(learner.weights) == len(saved)
 
 
+def test_targets_are_copied_softly(buffer):
+    learner = gpureplay.DQN(buffer, **NETWORK, target_period=1, target_rate=0.25)
+    before = dict(learner.target_weights)
+    learner.train(1)
+    for name, new in learner.weights.items():
+        wanted = before[name] + 0.25 * (new - before[name])
+        assert np.allclose(learner.target_weights[name], wanted, rtol=1e-5, atol=1e-7)
+    with pytest.raises(ValueError, match="target_rate is 0; it must be above 0, and at most 1"):
+        gpureplay.DQN(buffer, **NETWORK, target_rate=0)
+
+
 def test_weights_that_do_not_fit_change_nothing(buffer):
     weights = gpureplay.DQN(buffer, **NETWORK).weights
     before = dict(weights)

@@ -147,6 +147,6 @@ double ref_dqn_update(ref_net *net, const gpur_dqn_config *config, int64_t t)
         ref_optimizer_step(&config->optimizer, t, r->count, r->w, r->g, r->m, r->v, r->u);
     }
     if (ref_copies_target(config, t))
-        ref_net_copy_target(net);
+        ref_net_copy_target(net, config->target_rate);
     return raw;
 }

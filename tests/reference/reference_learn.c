@@ -112,10 +112,11 @@ ref_tensor *ref_net_find(ref_net *net, const char *name)
     return NULL;
 }
 
-void ref_net_copy_target(ref_net *net)
+void ref_net_copy_target(ref_net *net, double rate)
 {
-    for (int i = 0; i < net->tensors; i++)
-        memcpy(net->tensor[i].target, net->tensor[i].w, (size_t)net->tensor[i].count * sizeof(double));
+    for (ref_tensor *t = net->tensor; t < net->tensor + net->tensors; t++)
+        for (int j = 0; j < t->count; j++)
+            t->target[j] = rate * t->w[j] + (1 - rate) * t->target[j];
 }
 
 void ref_net_zero_gradient(ref_net *net)

@@ -49,7 +49,7 @@ ref_net *ref_net_create(const gpur_network_config *config, int features);
 ref_net *ref_net_create_image(const gpur_network_config *config, int height, int width, int channels);
 void ref_net_destroy(ref_net *net);
 ref_tensor *ref_net_find(ref_net *net, const char *name); /* NULL: no such name */
-void ref_net_copy_target(ref_net *net);
+void ref_net_copy_target(ref_net *net, double rate);      /* 1: the whole weights */
 void ref_net_zero_gradient(ref_net *net);
 
 /* One row: fills in the tape. `target` != 0 uses the target copy. */

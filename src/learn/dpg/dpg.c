@@ -40,6 +40,7 @@ gpur_status gpur_dpg_config_init(gpur_dpg_config *config, uint64_t size)
         .target_period = 100,
         .math = GPUR_MATH_FP32,
         .demonstration_ratio = 0.5f,
+        .target_rate = 1.0f,
     };
     return gpur_sized_init(config, size, &defaults, sizeof defaults, "gpur_dpg_config");
 }
@@ -101,6 +102,7 @@ static gpur_step_config step_config_of(const gpur_dpg_config *config)
         .beta = config->beta,
         .loss = GPUR_LOSS_SQUARED,
         .target_period = config->target_period,
+        .target_rate = config->target_rate,
         .optimizer = config->critic_optimizer,
         .math = config->math,
         .seed = config->seed,

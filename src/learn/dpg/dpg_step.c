@@ -12,7 +12,8 @@ static gpur_status open(gpur_train_step *step)
     gpur_dpg *const dpg = dpg_of(step);
     const int64_t rows = step->batch.rows;
     gpur_optimizer_open(&dpg->actor_optimizer, step->device, &dpg->config.actor_optimizer, &dpg->actor.params);
-    gpur_optimizer_set_target(&dpg->actor_optimizer, step->config.target_period, step->config.target_copy_first);
+    gpur_optimizer_set_target(&dpg->actor_optimizer, step->config.target_period, step->config.target_copy_first,
+                              step->config.target_rate);
     GPUR_TRY(gpur_step_open_pass(step, &dpg->actor_pass, &dpg->actor, rows));
     GPUR_TRY(gpur_step_open_pass(step, &dpg->actor_target_pass, &dpg->actor, rows));
     GPUR_TRY(gpur_step_open_backward(step, &dpg->action_backward, &step->online, 1));

@@ -38,6 +38,7 @@ static gpur_step_config step_config_of(const gpur_dqn_config *config, const gpur
         .huber_delta = config->huber_delta,
         .target_period = config->target_period,
         .target_copy_first = config->target_copy_first,
+        .target_rate = config->target_rate,
         .optimizer = config->optimizer,
         .math = config->math,
         .seed = config->seed,

@@ -56,7 +56,7 @@ static const gpur_dqn_config defaults = {
     .exploration = {.first = 1.0f, .last = 0.1f},
     .returns = {.block_length = 100, .estimator = GPUR_ESTIMATOR_PENG, .lambda = -1.0f, .n_step = 3,
                 .error_bound = 0.025f, .storage = GPUR_CACHE_VIRTUAL, .draw = GPUR_CACHE_PERMUTATION},
-    .demonstration_ratio = 0.5f,
+    .demonstration_ratio = 0.5f, .target_rate = 1.0f,
 };
 
 /* The settings that the three Melee presets share [Parr 2018, section 4.2, and the public code of its trainer]. Epsilon
@@ -125,6 +125,7 @@ static void copy_preset(gpur_dqn_config *to, const gpur_dqn_config *preset)
     to->batch_size = preset->batch_size;
     to->target_period = preset->target_period;
     to->target_copy_first = preset->target_copy_first;
+    to->target_rate = defaults.target_rate; /* all of them copy the whole weights */
     to->exploration = preset->exploration;
     if (preset->index_source != GPUR_SOURCE_AUTO) {
         to->index_source = preset->index_source;

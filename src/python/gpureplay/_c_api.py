@@ -487,6 +487,7 @@ class DPGConfig(Sized):
         ("seed", c_uint64),
         ("demonstrations", c_void_p),
         ("demonstration_ratio", c_float),
+        ("target_rate", c_float),
     ]
 
 
@@ -529,6 +530,7 @@ class DQNConfig(Sized):
         ("returns", ReturnsConfig),
         ("demonstrations", c_void_p),
         ("demonstration_ratio", c_float),
+        ("target_rate", c_float),
     ]
 
 

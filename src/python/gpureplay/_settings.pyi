@@ -95,6 +95,7 @@ class DQNSettings(NetworkAndOptimizer, ReturnsSettings, total=False):
     host_batches: int
     beta: Schedule
     demonstration_ratio: float
+    target_rate: float
     prioritized: Prioritized | None
     distinct: bool
     demonstrations: ReplayBuffer | None
@@ -108,6 +109,7 @@ class DDPGSettings(TypedDict, total=False):
     preactivation_penalty: float
     seed: int
     demonstration_ratio: float
+    target_rate: float
     actor: NetworkAndOptimizer
     critic: NetworkAndOptimizer
     prioritized: Prioritized | None
@@ -287,6 +289,7 @@ class DQNTraining(TrainArguments, total=False):
     act: Literal["latest", "target"] | None
     whole_episodes: bool | None
     target_period: int | float | None
+    target_rate: float | None
     train_period: int | float | None
     prepopulation: int | float | None
     eval_period: int | float | None
@@ -319,6 +322,7 @@ class ApexTraining(TrainArguments, total=False):
     seed: int | float | None
     steps: int | float | None
     target_period: int | float | None
+    target_rate: float | None
     prepopulation: int | float | None
     eval_period: int | float | None
     eval_episodes: int | float | None
@@ -347,6 +351,7 @@ class DDPGTraining(TrainArguments, total=False):
     seed: int | float | None
     steps: int | float | None
     target_period: int | float | None
+    target_rate: float | None
     prepopulation: int | float | None
     eval_period: int | float | None
     eval_episodes: int | float | None
@@ -397,6 +402,7 @@ class OfflineTraining(TrainArguments, total=False):
     steps: int | float | None
     num_actions: int | None
     target_period: int | float | None
+    target_rate: float | None
     eval_period: int | float | None
     eval_episodes: int | float | None
     batch: int | float | None
@@ -422,6 +428,7 @@ class TrainOptions(TypedDict, total=False):
     act: Literal["latest", "target"] | None
     whole_episodes: bool | None
     target_period: int | float | None
+    target_rate: float | None
     train_period: int | float | None
     prepopulation: int | float | None
     eval_period: int | float | None
