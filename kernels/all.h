@@ -35,6 +35,7 @@
 #include "kernels/priority/priority_validate.h"
 #include "kernels/priority/priority_update.h"
 #include "kernels/priority/priority_weights.h"
+#include "kernels/learn/critic_error.h"
 #include "kernels/learn/td_error.h"
 #include "kernels/conv/im2col.h"
 #include "kernels/learn/weight_update.h"

@@ -13,6 +13,7 @@
     X(head_forward)                                                                                                    \
     X(head_backward)                                                                                                   \
     X(td_error)                                                                                                        \
+    X(critic_error)                                                                                                    \
     X(gradient_norm)                                                                                                   \
     X(weight_update)                                                                                                   \
     X(finish_step)                                                                                                     \
@@ -74,9 +75,7 @@ typedef struct gpur_td_error_args {
     const float *z_target;    /* (B, Z) target network on next_obs; the same pitch. Not read with discount NULL */
     const float *bias;        /* (Z) online */
     const float *bias_target; /* (Z) */
-    const void *action;       /* (B) int32, or int64 if action_is_int64; or (B, vector_size) float32, rows
-                                 `vector_pitch` floats apart: the actions in a critic's input, whose only value is
-                                 theirs */
+    const void *action;       /* (B) int32, or int64 if action_is_int64 */
     const float *reward;      /* (B); with discount NULL the targets y themselves */
     const float *discount;    /* (B) 0: no bootstrap; NULL: the targets are given */
     const int64_t *id;        /* (B) a row with id -1 is missing: nothing is trained on it. NULL: none is */
@@ -88,16 +87,37 @@ typedef struct gpur_td_error_args {
     float *td;                /* (B) out: |y - Q(s, a)| */
     float *loss;              /* (B) out: loss of the row, weighted */
     float *q_taken;           /* (B) out: Q(s, a) */
-    float *invalid;           /* (B) out: 1 if the action is not one of 0 ... A - 1, or a number of the vector not -1 to
-                                 1: nothing is trained on the row; else 0 */
+    float *invalid;           /* (B) out: 1 if the action is not one of 0 ... A - 1: nothing is trained on the row; else
+                                 0 */
     float *missing;           /* (B) out: 1 if the row is missing, else 0; NULL: not wanted, as is id */
     int64_t batch, z_pitch;
-    int32_t head, num_actions;         /* head: Q or DUELING */
-    int32_t vector_size, vector_pitch; /* 0: actions are numbers */
+    int32_t head, num_actions; /* head: Q or DUELING */
     int32_t action_is_int64, double_dqn;
     int32_t loss_kind; /* 1: delta^2 / 2; 0: Huber */
     float huber_delta;
 } gpur_td_error_args;
+
+/* TD error, loss and gradient of C critics of action vectors, row by row. The formulas are in
+ * kernels/learn/critic_error.h. */
+typedef struct gpur_critic_error_args {
+    const float *z;           /* (B, C) of the critics for obs and action, rows `z_pitch` floats apart, without bias */
+    const float *z_target;    /* (B, C) of their targets for next_obs and the action there, rows as far apart */
+    const float *bias;        /* (C) */
+    const float *bias_target; /* (C) */
+    const float *action;      /* (B, A) rows `action_pitch` floats apart */
+    const float *reward;      /* (B) */
+    const float *discount;    /* (B) 0: no bootstrap */
+    const float *entropy;     /* (B) alpha log pi(a'|s'), which the value of next_obs loses; NULL: nothing */
+    const float *weight;      /* (B) importance weights */
+    float *dz;                /* (B, C) out: gradient of the mean loss, rows `z_pitch` floats apart */
+    float *td;                /* (B) out: mean over the critics of |y - Q_i(s, a)| */
+    float *loss;              /* (B) out: loss of the row, weighted */
+    float *q_taken;           /* (B) out: mean over the critics of Q_i(s, a) */
+    float *invalid; /* (B) out: 1 if a number of the action is not -1 to 1: nothing is trained on the row; else
+                                 0 */
+    int64_t batch, z_pitch, action_pitch;
+    int32_t critics, num_actions;
+} gpur_critic_error_args;
 
 /* The part of a learner's state that changes from step to step. It is in device memory, so that a captured step needs
  * no host. finish_step, the last kernel of a step, advances it. */

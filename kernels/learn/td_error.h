@@ -28,15 +28,9 @@ GPUR_FN float gpur_td_loss(const gpur_td_error_args *a, float d, float *slope)
     return delta * (size - 0.5f * delta);
 }
 
-/* The row's action, or -1 if the network has no such action. A vector is the action of a critic's only value; -1: its
- * numbers are not those that an actor gives. */
+/* The row's action, or -1 if the network has no such action. */
 GPUR_FN int64_t gpur_td_action(const gpur_td_error_args *a, int64_t b)
 {
-    for (int32_t i = 0; i < a->vector_size; i++)
-        if (!(fabsf(((const float *)a->action)[b * a->vector_pitch + i]) <= 1.0f))
-            return -1;
-    if (a->vector_size > 0)
-        return 0;
     const int64_t k = a->action_is_int64 ? ((const int64_t *)a->action)[b] : ((const int32_t *)a->action)[b];
     return k >= 0 && k < a->num_actions ? k : -1;
 }

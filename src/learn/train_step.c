@@ -83,13 +83,24 @@ static void close(void *part)
     gpur_pinned_free(step->device, step->host_ids);
 }
 
+static void assign_rows(gpur_train_step *step, gpur_arena *arena)
+{
+    const int64_t rows = step->batch.rows;
+    step->rows.td = gpur_arena_floats(arena, rows);
+    step->rows.loss = gpur_arena_floats(arena, rows);
+    step->rows.q_taken = gpur_arena_floats(arena, rows);
+    step->rows.invalid = gpur_arena_floats(arena, rows);
+    if (step->cache)
+        step->rows.missing = gpur_arena_floats(arena, rows);
+}
+
 /* What td_error reads and writes. The last activations of both passes have the same pitch, because they have the same
  * width. */
 static void assign_td_error(gpur_train_step *step, gpur_arena *arena)
 {
     const gpur_train_batch *const batch = &step->batch;
     const gpur_network *const network = step->network;
-    const int32_t last = network->activation_count - 1, vector_size = batch->fields.action_floats;
+    const int32_t last = network->activation_count - 1;
     const int64_t rows = batch->rows, actions = network->num_actions;
     gpur_td_error_args *const td = &step->td;
     td->z = step->online.activations[last], td->z_target = step->target.activations[last];
@@ -98,27 +109,49 @@ static void assign_td_error(gpur_train_step *step, gpur_arena *arena)
     td->q_target = step->cache ? NULL : gpur_arena_floats(arena, rows * actions);
     td->dq = gpur_arena_floats(arena, rows * actions);
     td->dz = step->backward.gradients[last];
-    td->td = gpur_arena_floats(arena, rows);
-    td->loss = gpur_arena_floats(arena, rows);
-    td->q_taken = gpur_arena_floats(arena, rows);
-    td->invalid = gpur_arena_floats(arena, rows);
+    td->td = step->rows.td, td->loss = step->rows.loss, td->q_taken = step->rows.q_taken;
+    td->invalid = step->rows.invalid, td->missing = step->rows.missing;
     if (step->cache) {
         td->reward = step->cache->drawn_value;
         td->id = batch->id;
-        td->missing = gpur_arena_floats(arena, rows);
     }
     td->batch = rows, td->z_pitch = step->online.pitch[last];
     td->head = network->head, td->num_actions = network->num_actions;
     td->action = batch->action, td->action_is_int64 = batch->fields.action_is_int64;
-    td->vector_size = vector_size, td->vector_pitch = vector_size ? (int32_t)batch->x_pitch : 0;
     td->double_dqn = step->config.double_dqn;
     td->loss_kind = step->config.loss == GPUR_LOSS_SQUARED, td->huber_delta = step->config.huber_delta;
     if (!arena->base)
         return;
-    if (vector_size)
-        td->action = batch->x + batch->fields.obs_format.features;
     td->bias = step->optimizer.weights + network->head_bias;
     td->bias_target = step->cache ? NULL : step->optimizer.target + network->head_bias;
+}
+
+/* What critic_error reads and writes. The actions are in the critics' input. */
+static void assign_critic_error(gpur_train_step *step)
+{
+    const gpur_train_batch *const batch = &step->batch;
+    const gpur_network *const network = step->network;
+    const int32_t last = network->activation_count - 1;
+    step->critics = (gpur_critic_error_args){
+        .z = step->online.activations[last],
+        .z_target = step->target.activations[last],
+        .bias = step->optimizer.weights + network->head_bias,
+        .bias_target = step->optimizer.target + network->head_bias,
+        .action = batch->x + batch->fields.obs_format.features,
+        .reward = batch->reward,
+        .discount = batch->discount,
+        .weight = batch->weight,
+        .dz = step->backward.gradients[last],
+        .td = step->rows.td,
+        .loss = step->rows.loss,
+        .q_taken = step->rows.q_taken,
+        .invalid = step->rows.invalid,
+        .batch = batch->rows,
+        .z_pitch = step->online.pitch[last],
+        .action_pitch = batch->x_pitch,
+        .critics = network->copies,
+        .num_actions = batch->fields.action_floats,
+    };
 }
 
 static int samples_by_priority(const gpur_step_config *config)
@@ -142,7 +175,11 @@ static void assign(void *part, gpur_arena *arena)
         gpur_backward_assign(step->backwards[i], arena);
     step->online.activations[0] = step->batch.x;
     step->target.activations[0] = step->batch.next_x;
-    assign_td_error(step, arena);
+    assign_rows(step, arena);
+    if (!step->batch.fields.action_floats)
+        assign_td_error(step, arena);
+    else if (arena->base)
+        assign_critic_error(step);
     if (step->actor)
         step->actor->assign(step, arena);
     step->workspace = gpur_arena_alloc(arena, step->workspace_bytes);
@@ -207,17 +244,23 @@ static gpur_status forward(const gpur_train_step *step, const gpur_track *track)
     return gpur_side_join(&step->side, track->stream);
 }
 
-/* Changes nothing if `drawable`, (1) in device memory, is 0. td_error has blocks of one warp, since a warp's loads are
- * of many rows and keep a multiprocessor busy. */
+/* The kernels have blocks of one warp, since a warp's loads are of many rows and keep a multiprocessor busy. */
+static gpur_status launch_loss(const gpur_train_step *step, gpur_stream *stream)
+{
+    const gpur_grid grid = gpur_grid_rows(step->device, (step->batch.rows + 31) / 32, 1, 32 * 8);
+    return step->batch.fields.action_floats ? gpur_launch_critic_error(stream, grid, &step->critics)
+                                            : gpur_launch_td_error(stream, grid, &step->td);
+}
+
+/* Changes nothing if `drawable`, (1) in device memory, is 0. */
 static gpur_status train_network(const gpur_train_step *step, const gpur_track *track, const int64_t *drawable)
 {
-    const int64_t rows = step->batch.rows;
-    const gpur_train_step_results results = {step->td.loss, step->td.q_taken, step->td.invalid, step->td.missing, rows};
-    const gpur_grid grid = gpur_grid_rows(step->device, (rows + 31) / 32, 1, 32 * 8);
+    const gpur_step_rows *const rows = &step->rows;
+    const gpur_train_step_results results = {rows->loss, rows->q_taken, rows->invalid, rows->missing, step->batch.rows};
     gpur_optimizer optimizer = step->optimizer;
     optimizer.drawable = drawable;
     GPUR_TRY(forward(step, track));
-    GPUR_TRY(gpur_launch_td_error(track->stream, grid, &step->td));
+    GPUR_TRY(launch_loss(step, track->stream));
     GPUR_TRY(gpur_backward_run(&step->backward, track, &step->side, optimizer.weights, optimizer.gradient));
     return gpur_optimizer_step(&optimizer, track->stream, &results);
 }
@@ -241,7 +284,7 @@ static gpur_status write_priorities(const gpur_batch_source *source, gpur_stream
     if (!source->has_feedback)
         return GPUR_OK;
     return gpur_priorities_update(gpur_replay_priorities(batch->replay), stream, batch->rows, batch->id,
-                                  source->step->td.td + batch->first_row, 1);
+                                  source->step->rows.td + batch->first_row, 1);
 }
 
 /* The record function for rows that have been gathered. */

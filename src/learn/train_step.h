@@ -14,7 +14,9 @@
  *
  * It is the step of DQN [Mnih et al. 2015] and of double DQN [van Hasselt et al. 2016]: the online network sees obs
  * and, for double DQN, next_obs; the target network sees next_obs. The loss is that of the TD error of the action taken
- * (kernels/learn/td_error.h). With given returns the online network sees obs, and there is no target network.
+ * (kernels/learn/td_error.h). With given returns the online network sees obs, and there is no target network. Where
+ * actions are vectors, the network is a critic, or two copies of it, which sees obs and action, and whose target sees
+ * next_obs and the action of an actor (kernels/learn/critic_error.h).
  */
 #pragma once
 
@@ -45,6 +47,13 @@ typedef struct gpur_step_actor {
     gpur_status (*train)(const struct gpur_train_step *step, const gpur_track *track, const int64_t *drawable);
 } gpur_step_actor;
 
+/* What a loss gives of each row: arrays of (B) in device memory. */
+typedef struct gpur_step_rows {
+    float *td;                       /* the error that is the row's priority */
+    float *loss, *q_taken, *invalid; /* as in gpur_train_step_results */
+    float *missing;                  /* likewise; NULL: no row is */
+} gpur_step_rows;
+
 typedef struct gpur_train_step {
     gpur_device *device;
     const gpur_network *network; /* that reads the batch */
@@ -56,7 +65,9 @@ typedef struct gpur_train_step {
     gpur_optimizer optimizer; /* of the network's weights */
     gpur_pass online, target; /* there is no pass of the target with a cache */
     gpur_backward backward;   /* through the online network, over the rows of obs */
-    gpur_td_error_args td;
+    gpur_step_rows rows;
+    gpur_td_error_args td;                   /* of action values; it writes `rows` */
+    gpur_critic_error_args critics;          /* of critics of action vectors: in place of `td` */
     gpur_pass *passes[GPUR_MAX_STEP_PASSES]; /* (pass_count) these and the actor's */
     gpur_backward *backwards[GPUR_MAX_STEP_PASSES];
     int32_t pass_count, backward_count;

@@ -64,7 +64,16 @@ typedef struct net_fixture {
     float *host;               /* (P) the weights, as uploaded */
     float *x;                  /* host (rows, features) */
     ref_net *reference;        /* the same weights */
+    ref_net *second;           /* those of a second copy; NULL: there is none */
 } net_fixture;
+
+/* The reference's tensor of this name: of copies "2.trunk.0.weight" is "trunk.0.weight" of the second one. */
+static ref_tensor *reference_of(const net_fixture *fixture, const char *name)
+{
+    if (!fixture->second)
+        return ref_net_find(fixture->reference, name);
+    return ref_net_find(name[0] == '2' ? fixture->second : fixture->reference, name + 2);
+}
 
 /* Fills every tensor of the network and of the reference with the same random numbers. The padding stays 0. */
 static void fill_weights(net_fixture *fixture)
@@ -73,7 +82,7 @@ static void fill_weights(net_fixture *fixture)
     const gpur_params *const params = &fixture->network.params;
     for (int32_t i = 0; i < params->tensor_count; i++) {
         const gpur_tensor *const tensor = &params->tensor[i];
-        const ref_tensor *const r = ref_net_find(fixture->reference, tensor->name);
+        const ref_tensor *const r = reference_of(fixture, tensor->name);
         random_floats((uint64_t)i + 77, values, r->count);
         for (int64_t j = 0; j < r->count; j++) {
             r->w[j] = r->target[j] = values[j] * 0.5f;
@@ -135,7 +144,7 @@ static gpur_network_config config_of(const net_case *n)
 
 /* Creates the network and its reference with the same random weights, and random observations. Returns the first error.
  * The caller always calls net_close. */
-static gpur_status net_open(net_fixture *fixture, const net_case *n, const gpur_pass_options *options)
+static gpur_status net_open(net_fixture *fixture, const net_case *n, int copies, const gpur_pass_options *options)
 {
     const gpur_network_config config = config_of(n);
     const int features = n->height * n->width * n->channels, is_image = n->conv[0][0] > 0;
@@ -144,7 +153,8 @@ static gpur_status net_open(net_fixture *fixture, const net_case *n, const gpur_
     memset(fixture, 0, sizeof *fixture);
     fixture->rows = n->rows;
     GPUR_TRY(gpur_stream_create(device, &fixture->stream));
-    GPUR_TRY(gpur_network_build(&fixture->network, &config, is_image ? &image : &vector));
+    GPUR_TRY(gpur_network_build_copies(&fixture->network, &config, is_image ? &image : &vector, copies));
+    fixture->second = copies > 1 ? ref_net_create(&config, features) : NULL;
     fixture->reference =
         is_image ? ref_net_create_image(&config, n->height, n->width, n->channels) : ref_net_create(&config, features);
     fixture->host = calloc((size_t)fixture->network.params.count, sizeof(float));
@@ -170,6 +180,8 @@ static void net_close(net_fixture *fixture)
     gpur_device_free(device, fixture->memory);
     if (fixture->reference)
         ref_net_destroy(fixture->reference);
+    if (fixture->second)
+        ref_net_destroy(fixture->second);
     free(fixture->host);
     free(fixture->x);
 }
@@ -208,20 +220,40 @@ static int outputs_of(const net_fixture *fixture)
     return fixture->network.width[fixture->network.activation_count - 1];
 }
 
+/* The reference's z for the x on the tape, the second copy's behind the first one's. */
+static void reference_z(const net_fixture *fixture, ref_tape *tape, double *z)
+{
+    const int copies = fixture->network.copies, width = outputs_of(fixture) / copies;
+    for (int c = 0; c < copies; c++) {
+        ref_forward_input(c ? fixture->second : fixture->reference, 0, tape);
+        memcpy(z + c * width, tape->z, (size_t)width * sizeof *z);
+    }
+}
+
+/* Row b on the tape. Inputs have the scale 1. */
+static void set_input(const net_fixture *fixture, int64_t b, ref_tape *tape)
+{
+    const int features = fixture->reference->features;
+    for (int i = 0; i < features; i++)
+        tape->x[i] = fixture->x[b * features + i];
+}
+
 /* The last layer plus the head's bias is the reference's z. */
 static void check_forward(net_fixture *fixture)
 {
     static float z[MAX_OUTPUTS];
     static ref_tape tape;
+    double want[REF_WIDTH];
     const int width = outputs_of(fixture);
-    const double tolerance = fixture->network.conv_count ? 4e-6 : 2e-6; /* of 1 + |z| */
+    const double tolerance = fixture->network.conv_count ? 4e-6 : 3e-6; /* of 1 + |z| */
     CHECK(fixture->rows * width <= MAX_OUTPUTS);
     CHECK_OK(net_forward(fixture, fixture->rows, z));
     for (int64_t b = 0; b < fixture->rows; b++) {
-        ref_forward(fixture->reference, 0, fixture->x + b * fixture->reference->features, &tape);
+        set_input(fixture, b, &tape);
+        reference_z(fixture, &tape, want);
         for (int k = 0; k < width; k++) {
             const double bias = fixture->host[fixture->network.head_bias + k];
-            CHECK_NEAR(z[b * width + k] + bias, tape.z[k], tolerance * (1 + fabs(tape.z[k])));
+            CHECK_NEAR(z[b * width + k] + bias, want[k], tolerance * (1 + fabs(want[k])));
         }
     }
 }
@@ -231,11 +263,12 @@ static double functional(net_fixture *fixture, const float *dz)
 {
     static ref_tape tape;
     const int width = outputs_of(fixture);
-    double sum = 0;
+    double sum = 0, z[REF_WIDTH];
     for (int64_t b = 0; b < fixture->rows; b++) {
-        ref_forward(fixture->reference, 0, fixture->x + b * fixture->reference->features, &tape);
+        set_input(fixture, b, &tape);
+        reference_z(fixture, &tape, z);
         for (int k = 0; k < width; k++)
-            sum += dz[b * width + k] * tape.z[k];
+            sum += dz[b * width + k] * z[k];
     }
     return sum;
 }
@@ -259,10 +292,9 @@ static void check_backward(net_fixture *fixture)
     CHECK(fixture->network.params.count <= MAX_PARAMETERS);
     CHECK_OK(net_forward(fixture, fixture->rows, gradient));
     CHECK_OK(net_backward(fixture, dz, gradient));
-    for (int i = 0; i < fixture->reference->tensors; i++) {
-        ref_tensor *const t = &fixture->reference->tensor[i];
-        const gpur_tensor *ours = NULL;
-        CHECK_OK(gpur_params_find(&fixture->network.params, t->name, &ours));
+    for (int i = 0; i < fixture->network.params.tensor_count; i++) {
+        const gpur_tensor *const ours = &fixture->network.params.tensor[i];
+        ref_tensor *const t = reference_of(fixture, ours->name);
         CHECK_EQUAL(gpur_tensor_count(ours), t->count);
         for (int n = 0; n < 7; n++) {
             const int j = (int)((int64_t)t->count * n / 7);
@@ -293,27 +325,36 @@ static void check_grids(net_fixture *fixture)
     }
 }
 
+static void check_network(int i, int copies, const gpur_pass_options *options)
+{
+    const int before = atomic_load(&test_state.failures);
+    net_fixture fixture;
+    const gpur_status status = net_open(&fixture, &cases[i], copies, options);
+    if (status == GPUR_OK) {
+        check_forward(&fixture);
+        check_backward(&fixture);
+        check_grids(&fixture);
+    }
+    net_close(&fixture);
+    CHECK_OK(status);
+    TEST_REQUIRE(atomic_load(&test_state.failures) == before, "that was network %d, copies %d, fused %d, im2col %d", i,
+                 copies, (int)options->fuse, (int)options->by_im2col);
+}
+
 /* Every network with and without epilogues, and convolutions also with im2col. */
 TEST(networks_agree_with_the_reference_and_no_launch_shape_changes_a_bit)
 {
     for (int options = 0; options < 4; options++)
-        for (int i = 0; i < CASES; i++) {
-            const gpur_pass_options pass = {.fuse = options % 2, .by_im2col = options / 2};
-            const int before = atomic_load(&test_state.failures);
-            net_fixture fixture;
-            if (cases[i].conv[0][0] ? IS_WATCHED : options / 2)
-                continue;
-            const gpur_status status = net_open(&fixture, &cases[i], &pass);
-            if (status == GPUR_OK) {
-                check_forward(&fixture);
-                check_backward(&fixture);
-                check_grids(&fixture);
-            }
-            net_close(&fixture);
-            CHECK_OK(status);
-            TEST_REQUIRE(atomic_load(&test_state.failures) == before, "that was network %d, fused %d, im2col %d", i,
-                         options % 2, options / 2);
-        }
+        for (int i = 0; i < CASES; i++)
+            if (!(cases[i].conv[0][0] ? IS_WATCHED : options / 2))
+                check_network(i, 1, &(gpur_pass_options){.fuse = options % 2, .by_im2col = options / 2});
+}
+
+TEST(two_copies_of_a_network_compute_as_two_networks)
+{
+    for (int i = 0; i < CASES && !cases[i].conv[0][0]; i++)
+        for (int fuse = 0; fuse < 2; fuse++)
+            check_network(i, 2, &(gpur_pass_options){.fuse = fuse});
 }
 
 /* dQ / dx of every row for sum(dz * z), against finite differences of the reference's input. */
@@ -321,6 +362,7 @@ static void check_slope_of_input(net_fixture *fixture, gpur_backward *by_input, 
 {
     static float got[64];
     static ref_tape tape;
+    double z[REF_WIDTH];
     const int features = fixture->reference->features, width = outputs_of(fixture);
     CHECK(features <= 64);
     for (int64_t b = 0; b < fixture->rows; b++) {
@@ -328,11 +370,11 @@ static void check_slope_of_input(net_fixture *fixture, gpur_backward *by_input, 
         for (int i = 0; i < features; i++) {
             double sums[2] = {0, 0};
             for (int up = 0; up < 2; up++) {
-                ref_forward(fixture->reference, 0, fixture->x + b * features, &tape);
+                set_input(fixture, b, &tape);
                 tape.x[i] += up ? 1e-6 : -1e-6;
-                ref_forward_input(fixture->reference, 0, &tape);
+                reference_z(fixture, &tape, z);
                 for (int k = 0; k < width; k++)
-                    sums[up] += dz[b * width + k] * tape.z[k];
+                    sums[up] += dz[b * width + k] * z[k];
             }
             CHECK_NEAR(got[i], (sums[1] - sums[0]) / 2e-6, 1e-5 * (1 + fabs((double)got[i])));
         }
@@ -370,18 +412,18 @@ static void check_by_input(net_fixture *fixture, gpur_backward *by_input)
 
 TEST(the_gradient_by_the_input_agrees_with_the_reference)
 {
-    for (int i = 0; i < CASES && !cases[i].conv[0][0]; i++) {
-        const gpur_pass_options pass = {.fuse = i % 2};
+    for (int i = 0; i < 2 * CASES && !cases[i / 2].conv[0][0]; i++) { /* also two copies, which add up */
+        const gpur_pass_options pass = {.fuse = i / 2 % 2};
         const int before = atomic_load(&test_state.failures);
         net_fixture fixture;
         gpur_backward by_input = {NULL};
-        const gpur_status status = net_open(&fixture, &cases[i], &pass);
+        const gpur_status status = net_open(&fixture, &cases[i / 2], 1 + i % 2, &pass);
         if (status == GPUR_OK)
             check_by_input(&fixture, &by_input);
         gpur_backward_close(&by_input);
         net_close(&fixture);
         CHECK_OK(status);
-        TEST_REQUIRE(atomic_load(&test_state.failures) == before, "that was network %d", i);
+        TEST_REQUIRE(atomic_load(&test_state.failures) == before, "that was network %d, copies %d", i / 2, 1 + i % 2);
     }
 }
 
@@ -390,6 +432,7 @@ int main(int argc, char **argv)
     test_main_begin(argc, argv);
     device = test_device_deterministic();
     RUN(networks_agree_with_the_reference_and_no_launch_shape_changes_a_bit);
+    RUN(two_copies_of_a_network_compute_as_two_networks);
     RUN(the_gradient_by_the_input_agrees_with_the_reference);
     gpur_device_close(device);
     return test_main_end();

@@ -42,6 +42,30 @@ TEST(the_papers_network_has_138758_weights_whose_tensors_tile_the_blocks_of_the_
     CHECK_MESSAGE("advantage.out.weight");
 }
 
+/* The first layer of both copies is one product, since both read the input; each other one has a product for each. */
+TEST(copies_have_names_places_and_first_weights_of_their_own)
+{
+    gpur_network network;
+    gpur_network_config config = preset_of("melee-gpu");
+    float weights[1024] = {0};
+    config.trunk_count = 2, config.trunk[0].units = 6, config.trunk[1] = config.trunk[0], config.trunk[1].units = 5;
+    config.head = GPUR_HEAD_Q, config.hidden = 0, config.num_actions = 1;
+    CHECK_OK(gpur_network_build_copies(&network, &config, &vector, 2));
+    CHECK(network.copies == 2 && network.params.tensor_count == 12 && network.dense_count == 5);
+    CHECK(network.width[1] == 12 && network.width[2] == 10 && network.width[3] == 2);
+    CHECK(network.dense[0].units == 12 && network.dense[0].inputs == 27);
+    CHECK(network.dense[2].from_column == 6 && network.dense[2].to_column == 5 && network.dense[2].inputs == 6);
+    CHECK(network.dense[4].from_column == 5 && network.dense[4].to_column == 1 && network.dense[4].units == 1);
+    const gpur_tensor *const first = tensor_of(&network, "1.trunk.1.weight");
+    const gpur_tensor *const second = tensor_of(&network, "2.trunk.1.weight");
+    CHECK(first && second && tensor_of(&network, "2.q.out.bias") && !tensor_of(&network, "trunk.1.weight"));
+    CHECK(first->offset == network.dense[1].weight && second->offset == network.dense[2].weight);
+    CHECK(network.params.count <= 1024);
+    gpur_init_weights(&network.params, &config, 1, weights);
+    for (int i = 0; i < 30; i++)
+        CHECK(fabsf(weights[first->offset + i] - weights[second->offset + i]) > 1e-6f);
+}
+
 /* The sizes of the Nature network [Mnih et al. 2015]: 20 x 20, 9 x 9, 7 x 7. */
 TEST(sizes_follow_the_kernels)
 {
@@ -207,6 +231,7 @@ int main(int argc, char **argv)
     test_main_begin(argc, argv);
     RUN(the_shape_of_an_image_tells_its_channels_or_leaves_a_doubt);
     RUN(the_papers_network_has_138758_weights_whose_tensors_tile_the_blocks_of_the_products);
+    RUN(copies_have_names_places_and_first_weights_of_their_own);
     RUN(sizes_follow_the_kernels);
     RUN(layers_that_do_not_fit_are_refused_with_their_values);
     RUN(initial_weights_follow_the_named_distributions);

@@ -63,7 +63,7 @@ static gpur_status action_gradient(const gpur_train_step *step, gpur_stream *str
     const int32_t features = dpg->actor.width[0];
     const gpur_action_gradient_args args = {
         .z = critic->activations[last],
-        .bias = step->td.bias,
+        .bias = step->critics.bias,
         .action = critic->activations[0] + features,
         .slope = dpg->action_backward.gradients[0] + features,
         .actor_z = dpg->actor_pass.activations[actor_last],

@@ -228,8 +228,9 @@ static gpur_status dense_backward(const gpur_backward *backward, const gpur_trac
         reads_bf16(pass, d) ? gpur_backward_gradient(backward, d->to) : backward->gradients[d->to] + d->to_column;
     const float *const x = pass->activations[d->from] + d->from_column;
     gpur_track beside;
-    if (d->bias >= 0)
-        GPUR_TRY(through_activation(backward, track->stream, d->to, d->activation, part_of(gradient, d->bias)));
+    if (d->bias >= 0 && (i == pass->network->dense_count - 1 || d[1].to != d->to)) /* for all copies at once */
+        GPUR_TRY(through_activation(backward, track->stream, d->to, d->activation,
+                                    part_of(gradient, d->bias - d->to_column)));
     if (backward->to_weight[i]) {
         GPUR_TRY(gpur_side_fork(side, track, &beside));
         GPUR_TRY(gpur_gemm_run(backward->to_weight[i], beside.stream, d->units, dy, x, gradient + d->weight, NULL,

@@ -206,16 +206,40 @@ static gpur_dense *add_dense(gpur_network *network, int32_t from, int32_t to, in
     return dense;
 }
 
-/* Adds an array of activations, and the dense layer that computes it from the whole previous array. */
+/*
+ * Adds an array of activations, `units` of each copy side by side, and what computes it from the previous array: one
+ * product if that is the input, which all copies read, else one for each copy. Returns the first of them; the weights
+ * and biases of all are two groups.
+ */
 static gpur_dense *add_layer(gpur_network *network, int32_t units, int32_t activation)
 {
-    const int32_t from = network->activation_count - 1;
-    gpur_dense *const dense = add_dense(network, from, from + 1, network->width[from], units);
-    network->width[network->activation_count++] = units;
-    dense->activation = activation;
-    dense->weight = gpur_params_add_group(&network->params, (int64_t)units * dense->inputs);
-    dense->bias = gpur_params_add_group(&network->params, units);
-    return dense;
+    const int32_t from = network->activation_count - 1, copies = network->copies;
+    const int32_t products = from == 0 ? 1 : copies, inputs = network->width[from] / products;
+    const int64_t weight = gpur_params_add_group(&network->params, (int64_t)copies * units * inputs);
+    const int64_t bias = gpur_params_add_group(&network->params, copies * units);
+    gpur_dense *const first = &network->dense[network->dense_count];
+    for (int32_t p = 0; p < products; p++) {
+        gpur_dense *const dense = add_dense(network, from, from + 1, inputs, copies * units / products);
+        dense->from_column = p * inputs;
+        dense->to_column = p * units;
+        dense->activation = activation;
+        dense->weight = weight + (int64_t)p * units * inputs;
+        dense->bias = bias + p * units;
+    }
+    network->width[network->activation_count++] = copies * units;
+    return first;
+}
+
+/* Names the `units` rows of a layer from row `first` on, of copy `copy`: "trunk.0.weight", or of several copies
+ * "1.trunk.0.weight". */
+static void name_rows(gpur_network *network, int32_t copy, const char *layer, int64_t weight, int64_t bias,
+                      int32_t first, int32_t units, int32_t inputs)
+{
+    char name[48] = "";
+    if (network->copies > 1)
+        snprintf(name, sizeof name, "%d.", (int)copy + 1);
+    snprintf(name + strlen(name), sizeof name - strlen(name), "%s", layer);
+    gpur_params_name(&network->params, name, weight, bias, first, units, inputs);
 }
 
 /*
@@ -293,9 +317,11 @@ static void build_trunk(gpur_network *network, const gpur_network_config *config
 {
     char name[32];
     for (int32_t i = network->conv_count; i < config->trunk_count; i++) {
-        const gpur_dense *const d = add_layer(network, config->trunk[i].units, config->trunk[i].activation);
+        const int32_t units = config->trunk[i].units;
+        const gpur_dense *const d = add_layer(network, units, config->trunk[i].activation);
         snprintf(name, sizeof name, "trunk.%d", (int)i);
-        gpur_params_name(&network->params, name, d->weight, d->bias, 0, d->units, d->inputs);
+        for (int32_t c = 0; c < network->copies; c++)
+            name_rows(network, c, name, d->weight, d->bias, c * units, units, d->inputs);
     }
 }
 
@@ -303,37 +329,42 @@ static void build_trunk(gpur_network *network, const gpur_network_config *config
 static void build_hidden(gpur_network *network, const gpur_network_config *config, const head_entry *head)
 {
     char name[32];
-    const gpur_dense *const d = add_layer(network, head->branch_count * config->hidden, config->hidden_activation);
-    for (int32_t s = 0; s < head->branch_count; s++) {
-        snprintf(name, sizeof name, "%s.hidden", head->branches[s].name);
-        gpur_params_name(&network->params, name, d->weight, d->bias, s * config->hidden, config->hidden, d->inputs);
+    const int32_t branches = head->branch_count, hidden = config->hidden;
+    const gpur_dense *const d = add_layer(network, branches * hidden, config->hidden_activation);
+    for (int32_t s = 0; s < network->copies * branches; s++) {
+        snprintf(name, sizeof name, "%s.hidden", head->branches[s % branches].name);
+        name_rows(network, s / branches, name, d->weight, d->bias, s * hidden, hidden, d->inputs);
     }
 }
 
 /* Adds the output layers of all branches. They have the same number of inputs, so all weights are one group, and all
- * biases another. */
+ * biases another. What reads the same columns is one product: the branches of a copy without hidden layers, and all
+ * copies if they have no layers at all. */
 static void build_outputs(gpur_network *network, const gpur_network_config *config, const head_entry *head)
 {
     char name[32];
-    const int32_t from = network->activation_count - 1, to = from + 1;
-    const int32_t inputs = config->hidden ? config->hidden : network->width[from];
+    const int32_t from = network->activation_count - 1, to = from + 1, branches = head->branch_count;
+    const int32_t sources = (from == 0 ? 1 : network->copies) * (config->hidden ? branches : 1);
+    const int32_t outputs = network->copies * branches, inputs = network->width[from] / sources;
     int32_t width = 0;
-    for (int32_t s = 0; s < head->branch_count; s++)
-        width += outputs_of(&head->branches[s], config);
+    for (int32_t s = 0; s < outputs; s++)
+        width += outputs_of(&head->branches[s % branches], config);
     const int64_t weight = gpur_params_add_group(&network->params, (int64_t)width * inputs);
+    gpur_dense *d = NULL;
     network->head_bias = gpur_params_add_group(&network->params, width);
     network->width[network->activation_count++] = width;
-    for (int32_t s = 0, first = 0; s < head->branch_count; s++) {
-        const int32_t units = outputs_of(&head->branches[s], config);
-        snprintf(name, sizeof name, "%s.out", head->branches[s].name);
-        gpur_params_name(&network->params, name, weight, network->head_bias, first, units, inputs);
-        if (config->hidden || s == 0) {
-            gpur_dense *const d = add_dense(network, from, to, inputs, config->hidden ? units : width);
-            d->from_column = config->hidden ? s * config->hidden : 0;
+    for (int32_t s = 0, first = 0; s < outputs; s++) {
+        const int32_t units = outputs_of(&head->branches[s % branches], config), source = s * sources / outputs;
+        snprintf(name, sizeof name, "%s.out", head->branches[s % branches].name);
+        name_rows(network, s / branches, name, weight, network->head_bias, first, units, inputs);
+        if (s * sources % outputs == 0) {
+            d = add_dense(network, from, to, inputs, 0);
+            d->from_column = source * inputs;
             d->to_column = first;
             d->weight = weight + (int64_t)first * inputs;
             d->bias = -1;
         }
+        d->units += units;
         first += units;
     }
 }
@@ -341,9 +372,16 @@ static void build_outputs(gpur_network *network, const gpur_network_config *conf
 gpur_status gpur_network_build(gpur_network *network, const gpur_network_config *config,
                                const gpur_input_shape *input_shape)
 {
+    return gpur_network_build_copies(network, config, input_shape, 1);
+}
+
+gpur_status gpur_network_build_copies(gpur_network *network, const gpur_network_config *config,
+                                      const gpur_input_shape *input_shape, int32_t copies)
+{
     GPUR_TRY(check_config(config, input_shape));
     const head_entry *const head = &heads[config->head];
     memset(network, 0, sizeof *network);
+    network->copies = copies;
     network->head = config->head;
     network->num_actions = config->num_actions;
     network->input_shape = *input_shape;

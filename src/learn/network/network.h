@@ -9,6 +9,10 @@
  *                   128 -> [value 512 | advantage 512]. Missing if config.hidden is 0
  *   last            of the output layers, read by the head: (rows, outputs [+ 1]). One GEMM per branch, on the branch's
  *                   columns of the hidden activations; without hidden layers one GEMM for all branches
+ *
+ * A network can have copies of itself, with weights of their own, such as twin critics. They lie side by side in all
+ * arrays but the input, which they all read: (rows, copies * units). So the first layer of all is one GEMM, and of the
+ * others each copy has its own, on its columns.
  */
 #pragma once
 
@@ -16,7 +20,8 @@
 #include "learn/network/params.h"
 #include "base/status.h"
 
-enum { GPUR_MAX_DENSE = GPUR_MAX_LAYERS + 3, GPUR_MAX_ACTIVATIONS = GPUR_MAX_LAYERS + 3 };
+enum { GPUR_MAX_COPIES = 2, GPUR_MAX_ACTIVATIONS = GPUR_MAX_LAYERS + 3 };
+enum { GPUR_MAX_DENSE = GPUR_MAX_COPIES * (GPUR_MAX_LAYERS + 3) };
 
 /* A dense layer: y = activation(x W^T + b). x and y are column ranges of two arrays of activations. */
 typedef struct gpur_dense {
@@ -55,14 +60,20 @@ typedef struct gpur_network {
     int32_t dense_count;
     int32_t width[GPUR_MAX_ACTIVATIONS]; /* columns of each array of activations */
     int32_t activation_count;
-    int32_t head, num_actions;
-    int64_t head_bias; /* offset of the output layers' biases (width of the last activations) */
+    int32_t copies;
+    int32_t head, num_actions; /* of each copy */
+    int64_t head_bias;         /* offset of the output layers' biases (width of the last activations) */
     gpur_params params;
 } gpur_network;
 
 /* Refuses a config that is out of range or does not fit the input shape. */
 gpur_status gpur_network_build(gpur_network *network, const gpur_network_config *config,
                                const gpur_input_shape *input_shape);
+
+/* Builds 1 to GPUR_MAX_COPIES copies of the network as one, of which the first has the tensors "1.trunk.0.weight", ...,
+ * and the next "2.trunk.0.weight", ...; one copy has the names without a number. Several must have no convolutions. */
+gpur_status gpur_network_build_copies(gpur_network *network, const gpur_network_config *config,
+                                      const gpur_input_shape *input_shape, int32_t copies);
 
 /*
  * Makes the network compute in bfloat16, which sets params.bf16, if `math` is GPUR_MATH_BF16, the device has it, and

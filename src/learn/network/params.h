@@ -9,7 +9,7 @@
 
 #include "device/device.h"
 
-enum { GPUR_MAX_TENSORS = 32 };
+enum { GPUR_MAX_TENSORS = 64 };
 
 typedef struct gpur_tensor {
     char name[64];
