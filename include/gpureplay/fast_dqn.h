@@ -30,6 +30,11 @@
  * train step runs: each environment keeps its steps in a log. Logs are flushed, that is appended to the replay, one
  * environment after another, when all threads have finished the steps and train steps given to them.
  *
+ * The learner may also be one of continuous actions (dpg.h). Then environments act by the latest weights, with
+ * `concurrent` by those of the period's beginning, and by vectors with noise in the place of epsilon; actions of the
+ * prepopulation are uniform over the range. `target_period` is the period alone: its targets are the learner's own. All
+ * random numbers of an action follow from the seed, the environment, and the number of its step.
+ *
  * Environment i, counted from 0, takes the global steps i + 1, i + 1 + W, i + 1 + 2 W, ... The paper calls the thread
  * that steps it a sampler.
  */
@@ -62,7 +67,7 @@ typedef struct gpur_fast_dqn_config {
                                  default: all steps */
     int64_t target_period;  /* C: steps between two copies to the target network, or between two refreshes of a cache
                                  of returns; a multiple of F, and of W if `synchronized`; default 10,000. Without a
-                                 cache the learner's own target_period, which counts train steps, must be C / F */
+                                 cache a DQN learner's own target_period, which counts train steps, must be C / F */
     int64_t train_period;   /* F: steps for each train step; default 4 */
     int64_t prepopulation;  /* random steps before step 1, at least the replay's min_size; default 50,000. The first
                                 environment takes them, and goes on until its episode ends, or until it has taken
@@ -70,6 +75,10 @@ typedef struct gpur_fast_dqn_config {
                                 each of these takes more of them than block_length */
     int32_t burst;          /* 1: before the first of every C steps C / F train steps, for which all wait;
                                  `concurrent` must be 0. Default 0 */
+    int64_t train_steps;    /* train steps for each F environment steps, in place of one: 1 to 65,536, default 1. What
+                                 is C / F above is then C / F x train_steps */
+    float sigma;            /* of a learner of deterministic policy gradients: the standard deviation of the noise of
+                                 each component of an action, whose range is -1 to 1; 0 or more, default 0.1 */
 } gpur_fast_dqn_config;
 
 /* Sets every member to its default. `size` is sizeof(gpur_fast_dqn_config). Any thread. GPUR_INVALID_ARGUMENT: NULL, or
@@ -129,15 +138,16 @@ GPUR_API gpur_status gpur_fast_dqn_preset(const char *name, gpur_run_config *run
  * A vector environment needs `synchronized`, and without `concurrent` and `burst` a train_period that is a multiple of
  * num_envs. The prepopulation then takes random steps of all environments.
  *
- *   learner  its network must have the environment's number of actions; its replay must store the environment's
- *            observations, with GPUR_LAYOUT_FRAMES as stacks. If it has trained before, its train steps so far must be
- *            a multiple of its target_period, because it counts them on; not so with a cache of returns
+ *   learner  of DQN or of DPG. Its network must have the environment's actions; vectors must be float32 with finite
+ *            bounds, to which the range of -1 to 1 is scaled. Its replay must store the environment's observations,
+ *            with GPUR_LAYOUT_FRAMES as stacks. If one of DQN has trained before, its train steps so far must be a
+ *            multiple of its target_period, because it counts them on; not so with a cache of returns
  *   run      settings of all runs; read before the call returns
  *   config   settings of fast DQN; read before the call returns
  *   handle   receives the handle, or NULL if the call fails; destroy it with gpur_run_destroy
  *
  *   GPUR_INVALID_ARGUMENT  a value out of its range, settings that do not go together (the message has both), an
- *                          environment without discrete actions or with other observations, an environment's refusal
+ *                          environment with other actions or observations, an environment's refusal
  *                          (the message names the environment), a type without a function that it must have, or NULL
  *   GPUR_OUT_OF_MEMORY     not enough memory, or no more threads
  */

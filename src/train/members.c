@@ -216,6 +216,8 @@ const gpur_member gpur_fast_dqn_config_members[] = {
     {.name = "train_period", .kind = GPUR_MEMBER_INT64, .at = offsetof(gpur_fast_dqn_config, train_period)},
     {.name = "prepopulation", .kind = GPUR_MEMBER_INT64, .at = offsetof(gpur_fast_dqn_config, prepopulation)},
     {.name = "burst", .kind = GPUR_MEMBER_INT32, .at = offsetof(gpur_fast_dqn_config, burst)},
+    {.name = "train_steps", .kind = GPUR_MEMBER_INT64, .at = offsetof(gpur_fast_dqn_config, train_steps)},
+    {.name = "sigma", .kind = GPUR_MEMBER_FLOAT, .at = offsetof(gpur_fast_dqn_config, sigma)},
     {.name = NULL}};
 
 const gpur_member gpur_apex_config_members[] = {

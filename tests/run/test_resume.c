@@ -89,6 +89,10 @@ TEST(a_resumed_run_goes_on_with_the_same_bits)
     check_resume(&config);
     config.run.burst = 0, config.run.concurrent = 1, config.all.env_options = "cache,frames,lives";
     check_resume(&config);
+    config.all.env_options = "vectors,lives", config.run.train_steps = 2, config.run.whole_episodes = 1;
+    check_resume(&config);
+    config.run.concurrent = config.run.whole_episodes = 0;
+    check_resume(&config);
 }
 
 /* Environments that cannot be saved, one of which, that of lane 1, only begins before step 1. Each load makes them
@@ -331,6 +335,26 @@ TEST(a_log_that_no_lane_writes_is_refused)
     CHECK_OK(gpur_step_log_check(&log, 4, &player));
 }
 
+TEST(a_logged_vector_that_no_lane_writes_is_refused)
+{
+    struct {
+        gpur_log_entry entry;
+        float vector[3], padding, frame[2];
+    } logged[2] = {{.vector = {1, -1, 0}}, {.vector = {0, 0, 1.5f}}};
+    const gpur_obs_shape shape = {
+        .frame_bytes = sizeof logged->frame, .element_bytes = 4, .dtype = GPUR_FLOAT32, .stack = 1};
+    const gpur_env_runner player = {.shape = &shape, .check_finite = 1};
+    gpur_step_log log = {.entries = (unsigned char *)logged, .count = 1};
+    gpur_step_log_set(&log, 3, &shape);
+    CHECK_EQUAL(log.entry_bytes, sizeof *logged);
+    CHECK_OK(gpur_step_log_check(&log, 1, &player));
+    log.count = 2;
+    CHECK_FAILS(gpur_step_log_check(&log, 1, &player), GPUR_FILE_ERROR,
+                "number 2 of the action of a logged step is 1.5; it must be -1 to 1");
+    logged[1].vector[2] = NAN;
+    CHECK_FAILS(gpur_step_log_check(&log, 1, &player), GPUR_FILE_ERROR, "number 2 of the action of a logged step is");
+}
+
 int main(int argc, char **argv)
 {
     test_main_begin(argc, argv);
@@ -342,5 +366,6 @@ int main(int argc, char **argv)
     RUN(files_of_different_saves_are_refused);
     RUN(a_load_that_fails_changes_nothing_or_ends_the_run);
     RUN(a_log_that_no_lane_writes_is_refused);
+    RUN(a_logged_vector_that_no_lane_writes_is_refused);
     return test_main_end();
 }

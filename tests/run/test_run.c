@@ -137,6 +137,7 @@ typedef struct oracle {
     run_settings config;
     void *env[8];
     float obs[8][RUN_FEATURES];
+    int has_vectors;
     uint64_t steps[8];
     int awaits_reset[8]; /* in GPUR_AUTORESET_NEXT_STEP */
     gpur_writer *writer[8];
@@ -145,6 +146,7 @@ typedef struct oracle {
     struct logged {
         float obs[RUN_FEATURES];
         int32_t action;
+        float vector[RUN_NUMBERS];
         gpur_env_result result;
         int is_reset;
     } log[8][400];
@@ -170,9 +172,25 @@ static void oracle_reset(oracle *o, int lane)
     note(o, lane, &entry);
 }
 
-static void oracle_step(oracle *o, int lane, int32_t action)
+/* Each component is uniform over [-1, 1). */
+static void random_vector(const oracle *o, int lane, float numbers[RUN_NUMBERS])
+{
+    const gpur_u32x4 bits =
+        gpur_random_bits(o->config.all.seed, GPUR_RANDOM_RUN_EXPLORE, o->steps[lane], (uint32_t)lane);
+    for (int k = 0; k < RUN_NUMBERS; k++)
+        numbers[k] = -1.0f + 2.0f * gpur_random_uniform(bits.v[k]);
+}
+
+/* `vector`: the action of an environment that takes vectors. */
+static void oracle_step(oracle *o, int lane, int32_t action, const float vector_action[RUN_NUMBERS])
 {
     struct logged entry = {.action = action};
+    float scaled[RUN_NUMBERS];
+    for (int k = 0; o->has_vectors && k < RUN_NUMBERS; k++) {
+        const double low = (double)run_fixture_lows[k], high = (double)run_fixture_highs[k];
+        entry.vector[k] = vector_action[k];
+        scaled[k] = (float)(low + (high - low) * ((double)vector_action[k] + 1.0) / 2.0);
+    }
     o->ended = 0;
     if (o->awaits_reset[lane]) {
         o->awaits_reset[lane] = 0;
@@ -180,7 +198,9 @@ static void oracle_step(oracle *o, int lane, int32_t action)
         return;
     }
     o->steps[lane]++;
-    run_fixture_env.step(o->env[lane], &action, o->obs[lane], &entry.result);
+    const char *const error = run_fixture_env.step(o->env[lane], o->has_vectors ? (const void *)scaled : &action,
+                                                   o->obs[lane], &entry.result);
+    CHECK(!error);
     memcpy(entry.obs, o->obs[lane], sizeof entry.obs);
     note(o, lane, &entry);
     o->ended = entry.result.terminated || entry.result.truncated;
@@ -198,7 +218,9 @@ static void oracle_prepopulate(oracle *o)
         ended = 0;
         for (int lane = 0; lane < lanes; lane++) {
             i += !o->awaits_reset[lane];
-            oracle_step(o, lane, random_action(o, lane, o->steps[lane], 1.0f));
+            float random[RUN_NUMBERS];
+            random_vector(o, lane, random);
+            oracle_step(o, lane, random_action(o, lane, o->steps[lane], 1.0f), random);
             ended |= o->ended;
         }
     }
@@ -221,10 +243,10 @@ static gpur_status oracle_publish(oracle *o)
         for (int i = 0; i < ready; i++) {
             const struct logged *const e = &o->log[lane][i];
             const int64_t action = e->action;
-            const gpur_status status = e->is_reset
-                                           ? gpur_writer_reset(o->writer[lane], 0, e->obs)
-                                           : gpur_writer_step(o->writer[lane], &action, &e->result.reward, e->obs,
-                                                              &e->result.terminated, &e->result.truncated);
+            const gpur_status status =
+                e->is_reset ? gpur_writer_reset(o->writer[lane], 0, e->obs)
+                            : gpur_writer_step(o->writer[lane], o->has_vectors ? (const void *)e->vector : &action,
+                                               &e->result.reward, e->obs, &e->result.terminated, &e->result.truncated);
             if (status != GPUR_OK)
                 return status;
         }
@@ -241,12 +263,31 @@ static gpur_status oracle_act(oracle *o, int64_t count, const float *obs, int32_
     return gpur_policy_act(o->policy, &input, &output);
 }
 
+/* Vectors of `count` lanes from `first` on, with noise. */
+static gpur_status oracle_act_by_vectors(oracle *o, int first, int64_t count, float vectors[][RUN_NUMBERS])
+{
+    float sigmas[8];
+    uint32_t lanes[8];
+    for (int i = 0; i < count; i++)
+        sigmas[i] = o->config.run.sigma, lanes[i] = (uint32_t)(first + i);
+    const gpur_policy_input input = {.size = sizeof input,
+                                     .count = count,
+                                     .obs = o->obs[first],
+                                     .sigma = sigmas,
+                                     .lane = lanes,
+                                     .step = o->steps + first};
+    const gpur_policy_output output = {.size = sizeof output, .action_vectors = vectors[0]};
+    return gpur_policy_act(o->policy, &input, &output);
+}
+
 static gpur_status oracle_run(oracle *o, gpur_learner *learner)
 {
     const run_settings *const c = &o->config;
-    const int has_cache = gpur_dqn_of(learner)->config.returns.cache_size > 0;
-    const int is_target = (c->run.concurrent && !has_cache) || c->run.act == GPUR_ACT_TARGET;
+    const int has_cache = !o->has_vectors && gpur_dqn_of(learner)->config.returns.cache_size > 0;
+    const int is_target = !o->has_vectors && ((c->run.concurrent && !has_cache) || c->run.act == GPUR_ACT_TARGET);
+    const int64_t of_period = c->run.target_period / c->run.train_period * c->run.train_steps;
     int32_t greedy[8];
+    float vectors[8][RUN_NUMBERS] = {{0}};
     gpur_status status = GPUR_OK;
     for (int lane = 0; lane < c->run.num_envs; lane++)
         oracle_reset(o, lane);
@@ -256,7 +297,7 @@ static gpur_status oracle_run(oracle *o, gpur_learner *learner)
         const int lane = (int)((t - 1) % c->run.num_envs);
         const int begins = (t - 1) % c->run.target_period == 0;
         const int trains = c->run.burst ? begins : !c->run.concurrent && (t - 1) % c->run.train_period == 0;
-        const int64_t steps = c->run.burst ? c->run.target_period / c->run.train_period : 1;
+        const int64_t steps = c->run.burst ? of_period : c->run.train_steps;
         if (begins || trains)
             status = oracle_publish(o);
         if (begins && (is_target || c->run.concurrent) && status == GPUR_OK)
@@ -264,20 +305,23 @@ static gpur_status oracle_run(oracle *o, gpur_learner *learner)
         if (begins && has_cache && status == GPUR_OK)
             status = gpur_learner_refresh(learner);
         if (begins && c->run.concurrent && status == GPUR_OK)
-            status = gpur_learner_train(learner, c->run.target_period / c->run.train_period);
+            status = gpur_learner_train(learner, of_period);
         if (trains && status == GPUR_OK)
             status = gpur_learner_train(learner, steps);
         if (trains && !is_target && status == GPUR_OK)
             status = gpur_policy_pull(o->policy, learner, GPUR_WEIGHTS_ONLINE);
         if (c->run.synchronized && lane == 0 && status == GPUR_OK)
-            status = oracle_act(o, c->run.num_envs, o->obs[0], greedy);
-        int32_t action = random_action(o, lane, o->steps[lane], gpur_learner_epsilon(learner, t));
+            status = o->has_vectors ? oracle_act_by_vectors(o, 0, c->run.num_envs, vectors)
+                                    : oracle_act(o, c->run.num_envs, o->obs[0], greedy);
+        if (o->has_vectors && !c->run.synchronized && status == GPUR_OK)
+            status = oracle_act_by_vectors(o, lane, 1, &vectors[lane]);
+        int32_t action = o->has_vectors ? 0 : random_action(o, lane, o->steps[lane], gpur_learner_epsilon(learner, t));
         if (action < 0 && c->run.synchronized)
             action = greedy[lane];
         else if (action < 0 && status == GPUR_OK)
             status = oracle_act(o, 1, o->obs[lane], &action);
         if (status == GPUR_OK)
-            oracle_step(o, lane, action);
+            oracle_step(o, lane, action, vectors[lane]);
     }
     return status == GPUR_OK ? oracle_publish(o) : status;
 }
@@ -288,14 +332,17 @@ static gpur_status oracle_open(oracle *o, const run_settings *config, run_fixtur
     gpur_policy_config policy;
     memset(o, 0, sizeof *o);
     o->config = *config;
+    o->has_vectors = config->all.env_options && strstr(config->all.env_options, "vectors");
     for (int lane = 0; lane < config->run.num_envs; lane++) {
-        run_fixture_env.init("", gpur_run_env_seed(config->all.seed, lane, 0), &info, &o->env[lane]);
+        run_fixture_env.init(o->has_vectors ? "vectors" : "", gpur_run_env_seed(config->all.seed, lane, 0), &info,
+                             &o->env[lane]);
         const gpur_status status = gpur_writer_create(f->replay, 1, &o->writer[lane]);
         if (status != GPUR_OK)
             return status;
     }
     (void)gpur_policy_config_init(&policy, sizeof policy);
-    policy.network = gpur_dqn_of(f->learner)->config.network;
+    policy.network = *f->learner->networks[0].config;
+    policy.seed = config->all.seed;
     policy.obs = (gpur_field){"obs", GPUR_FLOAT32, {RUN_FEATURES}};
     return gpur_policy_create(f->device, &policy, &o->policy);
 }
@@ -377,6 +424,40 @@ TEST(bursts_and_caches_do_what_the_algorithm_written_out_does)
             config.all.env_options = NULL;
             check_against_algorithm(&config);
         }
+}
+
+/* Continuous actions, and several train steps at a time. A run of each variant, under delays and by the algorithm. */
+TEST(runs_by_action_vectors_do_what_the_algorithm_written_out_does)
+{
+    for (int v = 0; v < VARIANTS; v++) {
+        run_settings config =
+            run_fixture_config(variants[v].num_envs, variants[v].concurrent, variants[v].synchronized);
+        config.all.env_options = "vectors";
+        config.run.train_steps = v % 3 + 1;
+        config.run.whole_episodes = v % 2;
+        check_against_algorithm(&config);
+        if (v % 4 == 1 || test_is_long())
+            check_variant(&config);
+    }
+    run_settings config = run_fixture_config(4, 0, 1);
+    config.all.env_options = "vectors", config.run.sigma = 0.4f;
+    vector = &run_fixture_next_step;
+    check_against_algorithm(&config);
+    vector = &run_fixture_same_step;
+    check_against_algorithm(&config);
+    vector = NULL;
+}
+
+TEST(several_train_steps_at_a_time_do_what_the_algorithm_written_out_does)
+{
+    for (int v = 0; v < VARIANTS; v += 3) {
+        run_settings config =
+            run_fixture_config(variants[v].num_envs, variants[v].concurrent, variants[v].synchronized);
+        config.run.train_steps = 3;
+        check_against_algorithm(&config);
+        config.run.burst = !config.run.concurrent;
+        check_against_algorithm(&config);
+    }
 }
 
 /* With concurrent training, and with bursts, it may be wider than the train period. */
@@ -965,6 +1046,12 @@ TEST(settings_that_do_not_go_together_are_refused)
     check_refused(c, "the learner's target_period is 12 train steps; it must be target_period / train_period = 48 / 6");
     c = run_fixture_config(4, 1, 1), c.run.threads = 5, check_refused(c, "threads is 5 and num_envs is 4");
     c = run_fixture_config(4, 1, 1), c.run.act = 1, check_refused(c, "act is 1");
+    c = run_fixture_config(4, 1, 1), c.all.env_options = "vectors", c.run.train_steps = 0;
+    check_refused(c, "train_steps is 0; it must be 1 to 65536");
+    c = run_fixture_config(4, 1, 1), c.all.env_options = "vectors", c.run.act = GPUR_ACT_TARGET;
+    check_refused(c, "act is GPUR_ACT_TARGET (2) and the learner is one of continuous actions");
+    c = run_fixture_config(4, 1, 1), c.all.env_options = "vectors", c.run.sigma = -0.5f;
+    check_refused(c, "sigma is -0.5; it must be 0 or more");
     c = run_fixture_config(4, 1, 1), c.run.prepopulation = 40, check_refused(c, "prepopulation is 40");
     c = run_fixture_config(4, 1, 1), c.all.eval_period = 50, check_refused(c, "eval_period is 50");
     c = run_fixture_config(4, 1, 1), c.all.eval_episodes = -1, check_refused(c, "eval_episodes is -1");
@@ -1193,6 +1280,8 @@ int main(int argc, char **argv)
     RUN(frames_lives_whole_episodes_and_fewer_threads_give_the_same_bits);
     RUN(bursts_and_caches_give_the_same_bits_under_delays);
     RUN(runs_do_what_the_algorithm_written_out_does);
+    RUN(runs_by_action_vectors_do_what_the_algorithm_written_out_does);
+    RUN(several_train_steps_at_a_time_do_what_the_algorithm_written_out_does);
     RUN(bursts_and_caches_do_what_the_algorithm_written_out_does);
     RUN(a_vector_environment_does_what_its_environments_do);
     RUN(stacks_are_acted_on_as_the_replay_rebuilds_them);

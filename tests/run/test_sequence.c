@@ -48,6 +48,7 @@ TEST(both_switches_are_algorithm_1)
 {
     const gpur_sequence_shape shape = {.target_period = 8,
                                        .train_period = 4,
+                                       .train_steps = 1,
                                        .envs = 4,
                                        .concurrent = 1,
                                        .synchronized = 1,
@@ -71,7 +72,7 @@ TEST(both_switches_are_algorithm_1)
 
 TEST(without_either_switch_it_is_dqn_that_joins_before_each_minibatch)
 {
-    gpur_sequence_shape shape = {.target_period = 4, .train_period = 2, .envs = 2};
+    gpur_sequence_shape shape = {.target_period = 4, .train_period = 2, .train_steps = 1, .envs = 2};
     check_order("standard, C 4, F 2, W 2", &shape, 5, "every F steps: join the samplers, one minibatch, join it",
                 "1: join trainer; join environments; flush; train 1; join trainer; copy; dispatch 0;\n"
                 "2: dispatch 1;\n"
@@ -88,8 +89,9 @@ TEST(without_either_switch_it_is_dqn_that_joins_before_each_minibatch)
 TEST(one_switch_alone)
 {
     const gpur_sequence_shape concurrent = {
-        .target_period = 4, .train_period = 2, .envs = 2, .concurrent = 1, .acts_by_target = 1};
-    const gpur_sequence_shape synchronized = {.target_period = 4, .train_period = 4, .envs = 2, .synchronized = 1};
+        .target_period = 4, .train_period = 2, .train_steps = 1, .envs = 2, .concurrent = 1, .acts_by_target = 1};
+    const gpur_sequence_shape synchronized = {
+        .target_period = 4, .train_period = 4, .train_steps = 1, .envs = 2, .synchronized = 1};
     check_order("concurrent, C 4, F 2, W 2", &concurrent, 5, "samplers run freely within a period",
                 "1: join trainer; join environments; flush; copy; train 2; dispatch 0;\n"
                 "2: dispatch 1;\n"
@@ -105,8 +107,13 @@ TEST(one_switch_alone)
 
 TEST(a_burst_is_algorithm_1_of_the_virtual_replay_cache)
 {
-    gpur_sequence_shape shape = {
-        .target_period = 4, .train_period = 2, .envs = 1, .burst = 1, .has_cache = 1, .eval_period = 4};
+    gpur_sequence_shape shape = {.target_period = 4,
+                                 .train_period = 2,
+                                 .train_steps = 1,
+                                 .envs = 1,
+                                 .burst = 1,
+                                 .has_cache = 1,
+                                 .eval_period = 4};
     check_order(
         "burst with a cache, C 4, F 2", &shape, 5,
         "for each step t: if t mod C = 1 build the cache, and do C / F minibatches of it; act by the weights\n"
@@ -126,7 +133,8 @@ TEST(a_burst_is_algorithm_1_of_the_virtual_replay_cache)
 
 TEST(a_cache_is_refreshed_at_the_beginning_of_each_period)
 {
-    gpur_sequence_shape shape = {.target_period = 4, .train_period = 2, .envs = 1, .concurrent = 1, .has_cache = 1};
+    gpur_sequence_shape shape = {
+        .target_period = 4, .train_period = 2, .train_steps = 1, .envs = 1, .concurrent = 1, .has_cache = 1};
     check_order("concurrent with a cache", &shape, 5, "the lanes act by the weights of the period's beginning",
                 "1: join trainer; join environments; flush; copy; refresh; train 2; dispatch 0;\n"
                 "2: dispatch 0;\n"
@@ -148,7 +156,7 @@ TEST(a_cache_is_refreshed_at_the_beginning_of_each_period)
 static void check_invariants(const gpur_sequence_shape *shape)
 {
     int64_t trained = 0, steps = 3 * shape->target_period, refreshes = 0;
-    const int64_t of_period = shape->target_period / shape->train_period;
+    const int64_t of_period = shape->target_period / shape->train_period * shape->train_steps;
     int trains = 0, lanes_run = 0, unpublished = 0;
     for (int64_t t = 1; t <= steps; t++) {
         gpur_sequence_op ops[GPUR_SEQUENCE_MAX_OPS];
@@ -178,7 +186,7 @@ static void check_invariants(const gpur_sequence_shape *shape)
         }
         CHECK_EQUAL(ops[count - 1].count, (t - 1) % shape->envs);
     }
-    CHECK_EQUAL(trained, steps / shape->train_period);
+    CHECK_EQUAL(trained, steps / shape->train_period * shape->train_steps);
     CHECK_EQUAL(refreshes, shape->has_cache ? 3 : 0);
 }
 
@@ -191,6 +199,7 @@ TEST(every_shape_has_an_order)
                 for (int64_t c = f; c <= 24; c += f) {
                     const gpur_sequence_shape shape = {.target_period = c,
                                                        .train_period = f,
+                                                       .train_steps = 1 + variant % 3,
                                                        .envs = w,
                                                        .concurrent = variant & 1,
                                                        .synchronized = variant >> 1 & 1,
@@ -207,6 +216,7 @@ TEST(a_shape_without_an_order_is_refused)
 {
     const gpur_sequence_shape good = {.target_period = 8,
                                       .train_period = 4,
+                                      .train_steps = 1,
                                       .envs = 4,
                                       .concurrent = 1,
                                       .synchronized = 1,

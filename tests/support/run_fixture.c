@@ -3,6 +3,7 @@
 
 #include "base/sized.h"
 #include "learn/dqn/dqn.h"
+#include "support/dpg_fixture.h"
 #include "support/learner_fixture.h"
 
 #include <inttypes.h>
@@ -29,11 +30,24 @@ static uint64_t hash_bytes(uint64_t hash, const void *data, size_t bytes)
     return hash;
 }
 
+const float run_fixture_lows[RUN_NUMBERS] = {-2, 0}, run_fixture_highs[RUN_NUMBERS] = {2, 3};
+
+static int has_vectors(const char *options)
+{
+    return strstr(options, "vectors") != NULL;
+}
+
+static int is_in_bounds(const float *action)
+{
+    return action[0] >= run_fixture_lows[0] && action[0] <= run_fixture_highs[0] && action[1] >= run_fixture_lows[1] &&
+           action[1] <= run_fixture_highs[1];
+}
+
 /* The environment. Its state is a hash of all that has happened. */
 typedef struct hash_env {
     uint64_t state;
     int64_t steps, fail_at, endless_at, bad_at;
-    int32_t has_frames, has_lives;
+    int32_t has_frames, has_lives, has_vectors;
 } hash_env;
 
 static void show(const hash_env *e, void *obs)
@@ -56,10 +70,14 @@ static const char *env_init(const char *options, uint64_t seed, gpur_env_info *i
                     .endless_at = endless ? atoll(endless + 8) : INT64_MAX,
                     .bad_at = bad ? atoll(bad + 4) : -1,
                     .has_frames = strstr(options, "frames") != NULL,
-                    .has_lives = strstr(options, "lives") != NULL};
+                    .has_lives = strstr(options, "lives") != NULL,
+                    .has_vectors = has_vectors(options)};
     info->obs = (gpur_space){.dtype = e->has_frames ? GPUR_UINT8 : GPUR_FLOAT32,
                              .shape = {e->has_frames ? 3 : RUN_FEATURES, e->has_frames ? RUN_FRAME / 3 : 0}};
     info->action = (gpur_space){.dtype = GPUR_INT32, .num_actions = RUN_ACTIONS};
+    if (e->has_vectors)
+        info->action = (gpur_space){
+            .dtype = GPUR_FLOAT32, .shape = {RUN_NUMBERS}, .lows = run_fixture_lows, .highs = run_fixture_highs};
     info->save_bytes = strstr(options, "unsaved") ? 0 : (int64_t)sizeof *e;
     info->max_steps = strstr(options, "limit=") ? atoi(strstr(options, "limit=") + 6) : 0;
     *env = e;
@@ -79,7 +97,10 @@ static const char *env_step(void *env, const void *action, void *obs, gpur_env_r
     hash_env *const e = env;
     if (e->steps++ == e->fail_at)
         return "the motor is broken";
-    e->state = mix(e->state, 3 + (uint64_t) * (const int32_t *)action);
+    if (e->has_vectors && !is_in_bounds(action))
+        return "the action is out of its bounds";
+    e->state = mix(e->state, 3 + (e->has_vectors ? hash_bytes(0, action, RUN_NUMBERS * sizeof(float))
+                                                 : (uint64_t) * (const int32_t *)action));
     show(e, obs);
     if (e->steps == e->bad_at + 1)
         ((float *)obs)[0] = NAN;
@@ -116,7 +137,7 @@ const gpur_env_type run_fixture_env = {
 
 typedef struct hash_vector {
     void *env[16];
-    int32_t count, frame_bytes, awaits_reset[16];
+    int32_t count, frame_bytes, action_bytes, awaits_reset[16];
 } hash_vector;
 
 static const char *vector_init(const char *options, uint64_t seed, int32_t num_envs, gpur_env_info *info, void **env)
@@ -127,6 +148,7 @@ static const char *vector_init(const char *options, uint64_t seed, int32_t num_e
     for (int32_t i = 0; i < num_envs; i++)
         env_init(options, gpur_run_env_seed(of_run, i, 0) ^ seed ^ first, info, &v->env[i]);
     v->frame_bytes = strstr(options, "frames") ? RUN_FRAME : RUN_FEATURES * (int32_t)sizeof(float);
+    v->action_bytes = has_vectors(options) ? RUN_NUMBERS * (int32_t)sizeof(float) : (int32_t)sizeof(int32_t);
     *env = v;
     return NULL;
 }
@@ -139,7 +161,8 @@ static const char *vector_reset(void *env, void *obs)
     return NULL;
 }
 
-static const char *step_one(hash_vector *v, int32_t i, int32_t action, const gpur_vector_result *r, int is_same_step)
+static const char *step_one(hash_vector *v, int32_t i, const void *action, const gpur_vector_result *r,
+                            int is_same_step)
 {
     char *const next = (char *)r->next_obs + i * v->frame_bytes, *const final =
                                                                      (char *)r->final_obs + i * v->frame_bytes;
@@ -148,7 +171,7 @@ static const char *step_one(hash_vector *v, int32_t i, int32_t action, const gpu
         v->awaits_reset[i] = 0;
         env_reset(v->env[i], next);
     } else {
-        const char *const error = env_step(v->env[i], &action, next, &result);
+        const char *const error = env_step(v->env[i], action, next, &result);
         const int is_over = result.terminated || result.truncated;
         if (error)
             return error;
@@ -169,7 +192,7 @@ static const char *step_all(void *env, const void *actions, const gpur_vector_re
     hash_vector *const v = env;
     const char *error = NULL;
     for (int32_t i = 0; i < v->count && !error; i++)
-        error = step_one(v, i, ((const int32_t *)actions)[i], result, is_same_step);
+        error = step_one(v, i, (const char *)actions + i * v->action_bytes, result, is_same_step);
     return error;
 }
 
@@ -256,6 +279,8 @@ static gpur_status open_replay(run_fixture *f, const char *options)
                            {"truncated", GPUR_BOOL, {0}},
                            {"previous", GPUR_INT64, {0}}};
     fields[3].name = "next_obs";
+    if (has_vectors(options))
+        fields[1] = (gpur_field){"action", GPUR_FLOAT32, {RUN_NUMBERS}};
     GPUR_TRY(gpur_replay_config_init(&config, sizeof config));
     config.capacity = 250; /* so that it is overwritten */
     config.fields = fields;
@@ -273,6 +298,15 @@ static gpur_status open_replay(run_fixture *f, const char *options)
     return gpur_replay_create(f->device, &config, &f->replay);
 }
 
+static gpur_status open_dpg(run_fixture *f)
+{
+    gpur_dpg_config config = dpg_fixture_config();
+    config.actor.num_actions = RUN_NUMBERS;
+    config.batch_size = 8;
+    config.target_period = 5; /* no part of a period of the run */
+    return gpur_dpg_create(f->replay, &config, &f->learner);
+}
+
 gpur_status run_fixture_open(run_fixture *f, const gpur_device_config *device, const char *name,
                              const run_settings *config, const gpur_vector_env_type *vector)
 {
@@ -283,7 +317,7 @@ gpur_status run_fixture_open(run_fixture *f, const gpur_device_config *device, c
     learner.network.num_actions = RUN_ACTIONS;
     learner.network.input_scale = strstr(options, "frames") ? 1.0f / 255.0f : 1.0f;
     learner.batch_size = 8;
-    learner.target_period = 12; /* 48 / 4 */
+    learner.target_period = 12 * settings.run.train_steps; /* 48 / 4 x train_steps */
     learner.exploration = (gpur_schedule){.first = 1.0f, .last = 0.1f, .steps = 150};
     if (has_cache(options)) {
         const char *const block = strstr(options, "cache=");
@@ -297,7 +331,7 @@ gpur_status run_fixture_open(run_fixture *f, const gpur_device_config *device, c
     settings.all.user = f;
     GPUR_TRY(gpur_device_open(name, device, &f->device));
     GPUR_TRY(open_replay(f, options));
-    GPUR_TRY(gpur_dqn_create(f->replay, &learner, &f->learner));
+    GPUR_TRY(has_vectors(options) ? open_dpg(f) : gpur_dqn_create(f->replay, &learner, &f->learner));
     return run_fixture_create(f->learner, &run_fixture_env, vector, &settings, &f->run);
 }
 
@@ -337,8 +371,9 @@ run_hashes run_fixture_hashes(run_fixture *f)
 {
     static float weights[100000];
     run_hashes hashes = {.events = f->events, .replay = hash_rows(f->replay)};
+    const int has_dqn = f->learner->algorithm == &gpur_algorithm_dqn;
     const int32_t last =
-        gpur_dqn_of(f->learner)->config.returns.cache_size > 0 ? GPUR_WEIGHTS_ONLINE : GPUR_WEIGHTS_TARGET;
+        has_dqn && gpur_dqn_of(f->learner)->config.returns.cache_size > 0 ? GPUR_WEIGHTS_ONLINE : GPUR_WEIGHTS_TARGET;
     for (int32_t which = GPUR_WEIGHTS_ONLINE; which <= last; which++) {
         const int64_t count = learner_fixture_weights(f->learner, which, weights, 100000);
         if (count <= 0)

@@ -10,6 +10,7 @@
  *   frames   its observations are frames of 3 x 5 bytes
  *   last     the replay stacks frames on the last axis
  *   repeat   it pads stacks by repeating the first frame
+ *   vectors  its actions are vectors of RUN_NUMBERS, and the learner is one of deterministic policy gradients
  *   lives    every second end of an episode is the loss of a life
  *   unsaved  it cannot save its state
  *   cache=B  the learner has a cache of returns, of 96 entries, or the next multiple of B, in blocks of B; without =B
@@ -25,7 +26,9 @@ extern const gpur_env_type run_fixture_env;
  * again; in each mode of autoreset. */
 extern const gpur_vector_env_type run_fixture_same_step, run_fixture_next_step;
 
-enum { RUN_ACTIONS = 4, RUN_FEATURES = 6, RUN_FRAME = 15, RUN_STACK = 3 };
+enum { RUN_ACTIONS = 4, RUN_NUMBERS = 2, RUN_FEATURES = 6, RUN_FRAME = 15, RUN_STACK = 3 };
+
+extern const float run_fixture_lows[RUN_NUMBERS], run_fixture_highs[RUN_NUMBERS];
 
 typedef struct run_settings {
     gpur_run_config all;

@@ -625,6 +625,8 @@ class FastDQNConfig(Sized):
         ("train_period", c_int64),
         ("prepopulation", c_int64),
         ("burst", c_int32),
+        ("train_steps", c_int64),
+        ("sigma", c_float),
     ]
 
 

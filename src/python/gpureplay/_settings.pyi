@@ -156,6 +156,8 @@ class RunSettings(CommonRunSettings, total=False):
     train_period: int | None
     prepopulation: int | None
     burst: bool | None
+    train_steps: int | None
+    sigma: float | None
 
 class ApexSettings(CommonRunSettings, total=False):
     actors: int | None

@@ -8,7 +8,6 @@
 #include "run/fast_dqn/handle.h"
 
 #include "base/numbers.h"
-#include "learn/dqn/dqn.h"
 #include "replay/view.h"
 
 #include <inttypes.h>
@@ -209,7 +208,7 @@ static gpur_status perform(gpur_fast_dqn *run, const gpur_sequence_op *op, int *
         begin_training(run, op->count);
         return GPUR_OK;
     case GPUR_TASK_INFER:
-        return gpur_fast_dqn_infer(run, run->shape.envs, run->obs, run->greedy);
+        return gpur_fast_dqn_infer(run, 0, run->shape.envs);
     default:
         return GPUR_OK;
     }

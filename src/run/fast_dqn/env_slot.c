@@ -6,8 +6,10 @@
 #include "learn/learner.h"
 #include "replay/finite.h"
 #include "replay/view.h"
+#include "run/action_vectors.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,9 +20,25 @@ static gpur_log_entry *entry_at(const gpur_step_log *log, int64_t i)
     return (gpur_log_entry *)(void *)(log->entries + i * log->entry_bytes);
 }
 
-static const unsigned char *frame_at(const gpur_step_log *log, int64_t i)
+static int64_t vector_bytes(const gpur_step_log *log)
 {
-    return log->entries + i * log->entry_bytes + sizeof(gpur_log_entry);
+    return gpur_round_up((int64_t)sizeof(float) * log->numbers, 8);
+}
+
+static float *vector_at(const gpur_step_log *log, int64_t i)
+{
+    return (float *)(void *)(log->entries + i * log->entry_bytes + sizeof(gpur_log_entry));
+}
+
+static unsigned char *frame_at(const gpur_step_log *log, int64_t i)
+{
+    return log->entries + i * log->entry_bytes + sizeof(gpur_log_entry) + vector_bytes(log);
+}
+
+void gpur_step_log_set(gpur_step_log *log, int32_t numbers, const gpur_obs_shape *shape)
+{
+    log->numbers = numbers;
+    log->entry_bytes = (int64_t)sizeof(gpur_log_entry) + vector_bytes(log) + gpur_round_up(shape->frame_bytes, 8);
 }
 
 /* The rewards and frames of entries. */
@@ -33,12 +51,22 @@ static gpur_status check_finite_entry(const gpur_step_log *log, int64_t i, const
     return gpur_check_finite(&reward, GPUR_FILE_ERROR);
 }
 
+static gpur_status check_vector(const gpur_step_log *log, int64_t i)
+{
+    for (int32_t k = 0; k < log->numbers; k++)
+        if (!(fabsf(vector_at(log, i)[k]) <= 1.0f)) /* also where it is NaN */
+            return gpur_fail(GPUR_FILE_ERROR, "number %d of the action of a logged step is %g; it must be -1 to 1",
+                             (int)k, (double)vector_at(log, i)[k]);
+    return GPUR_OK;
+}
+
 gpur_status gpur_step_log_check(const gpur_step_log *log, int32_t num_actions, const gpur_env_runner *runner)
 {
     for (int64_t i = 0; i < log->count; i++) {
         const gpur_log_entry *const e = entry_at(log, i);
         if (runner->check_finite)
             GPUR_TRY(check_finite_entry(log, i, runner->shape));
+        GPUR_TRY(check_vector(log, i));
         if (e->action < -1 || e->action >= num_actions || e->terminated > 1 || e->truncated > 1 || e->continues > 1)
             return gpur_fail(GPUR_FILE_ERROR,
                              "a logged step has action %d, terminated %d, truncated %d and continues %d; they must be "
@@ -48,6 +76,7 @@ gpur_status gpur_step_log_check(const gpur_step_log *log, int32_t num_actions, c
     return GPUR_OK;
 }
 
+/* Steps have the action that was chosen. */
 static gpur_status append(gpur_env_slot *slot, gpur_log_entry entry)
 {
     gpur_step_log *const log = &slot->log;
@@ -61,8 +90,10 @@ static gpur_status append(gpur_env_slot *slot, gpur_log_entry entry)
         log->room = room;
     }
     *entry_at(log, log->count) = entry;
-    memcpy(log->entries + log->count * log->entry_bytes + sizeof entry, slot->runner.frame,
-           (size_t)slot->runner.shape->frame_bytes);
+    if (log->numbers > 0)
+        memcpy(vector_at(log, log->count), gpur_fast_dqn_chosen(slot->run, slot->index),
+               (size_t)log->numbers * sizeof(float));
+    memcpy(frame_at(log, log->count), slot->runner.frame, (size_t)slot->runner.shape->frame_bytes);
     log->count++;
     return GPUR_OK;
 }
@@ -77,11 +108,12 @@ static gpur_status log_beginning(gpur_env_slot *slot, int64_t step)
     return append(slot, (gpur_log_entry){.step = step, .action = -1});
 }
 
-static gpur_status log_step(gpur_env_slot *slot, int64_t step, int32_t action, const gpur_env_result *result)
+static gpur_status log_step(gpur_env_slot *slot, int64_t step, const gpur_env_result *result)
 {
+    const int32_t *const chosen = gpur_fast_dqn_chosen(slot->run, slot->index);
     return append(slot, (gpur_log_entry){.step = step,
                                          .reward = result->reward,
-                                         .action = action,
+                                         .action = slot->log.numbers > 0 ? 0 : *chosen,
                                          .terminated = result->terminated != 0,
                                          .truncated = result->truncated != 0,
                                          .continues = result->continues != 0});
@@ -93,14 +125,14 @@ gpur_status gpur_env_slot_begin(gpur_env_slot *slot, int64_t step)
     return log_beginning(slot, step);
 }
 
-gpur_status gpur_env_slot_step(gpur_env_slot *slot, int64_t step, int32_t action, int *ended)
+gpur_status gpur_env_slot_step(gpur_env_slot *slot, int64_t step, int *ended)
 {
     gpur_env_result result;
     slot->steps++;
-    GPUR_TRY(gpur_env_runner_step(&slot->runner, &action, &result));
+    GPUR_TRY(gpur_env_runner_step(&slot->runner, gpur_fast_dqn_env_action(slot->run, slot->index), &result));
     const int is_over = result.terminated || result.truncated;
     *ended = is_over && !result.continues;
-    GPUR_TRY(log_step(slot, step, action, &result));
+    GPUR_TRY(log_step(slot, step, &result));
     return is_over ? gpur_env_slot_begin(slot, step) : GPUR_OK;
 }
 
@@ -111,11 +143,11 @@ gpur_status gpur_env_slot_note_beginning(gpur_env_slot *slot, int64_t step)
     return log_beginning(slot, step);
 }
 
-gpur_status gpur_env_slot_note_step(gpur_env_slot *slot, int64_t step, int32_t action, const gpur_env_result *result)
+gpur_status gpur_env_slot_note_step(gpur_env_slot *slot, int64_t step, const gpur_env_result *result)
 {
     slot->steps++;
     GPUR_TRY(gpur_env_runner_note_step(&slot->runner, result));
-    return log_step(slot, step, action, result);
+    return log_step(slot, step, result);
 }
 
 static int ends_game(const gpur_log_entry *e)
@@ -135,14 +167,17 @@ int64_t gpur_env_slot_open_steps(const gpur_env_slot *slot)
 
 /* Flushing. */
 
-static gpur_status flush_step(gpur_env_slot *slot, const gpur_log_entry *e, const unsigned char *frame)
+static gpur_status flush_step(gpur_env_slot *slot, int64_t i)
 {
+    const gpur_step_log *const log = &slot->log;
+    const gpur_log_entry *const e = entry_at(log, i);
     const int64_t wide = e->action;
+    const void *const number = slot->action_is_int64 ? (const void *)&wide : (const void *)&e->action;
     const gpur_step_input input = {
         .size = sizeof input,
-        .action = slot->action_is_int64 ? (const void *)&wide : (const void *)&e->action,
+        .action = log->numbers > 0 ? vector_at(log, i) : number,
         .reward = &e->reward,
-        .next_obs = frame,
+        .next_obs = frame_at(log, i),
         .terminated = &e->terminated,
         .truncated = &e->truncated,
     };
@@ -213,7 +248,7 @@ gpur_status gpur_env_slot_flush(gpur_env_slot *slot)
         if (e->action < 0)
             GPUR_TRY(gpur_writer_reset(slot->writer, 0, frame_at(log, i)));
         else
-            GPUR_TRY(flush_step(slot, e, frame_at(log, i)));
+            GPUR_TRY(flush_step(slot, i));
         count_until(slot, i + 1);
     }
     if (ready > 0)
@@ -231,7 +266,7 @@ gpur_status gpur_env_slot_open(gpur_env_slot *slot)
     gpur_replay *const replay = slot->run->learner->replay;
     const gpur_schema *const schema = gpur_replay_schema(replay);
     gpur_writer_config config;
-    slot->log.entry_bytes = (int64_t)sizeof(gpur_log_entry) + gpur_round_up(slot->runner.shape->frame_bytes, 8);
+    gpur_step_log_set(&slot->log, slot->run->numbers, slot->runner.shape);
     slot->action_is_int64 = schema->fields[gpur_schema_find(schema, "action")].dtype == GPUR_INT64;
     GPUR_TRY(gpur_writer_config_init(&config, sizeof config));
     if (gpur_replay_settings(replay)->layout == GPUR_LAYOUT_FRAMES)

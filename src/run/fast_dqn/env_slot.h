@@ -7,21 +7,26 @@
 #include "gpureplay/writer.h"
 #include "run/env_runner.h"
 
-/* An entry of a log: the beginning of an episode, or a step. The frame that it led to follows it in memory. */
+/* An entry of a log: the beginning of an episode, or a step. The frame that it led to follows it in memory, and before
+ * that the action, where it is a vector. */
 typedef struct gpur_log_entry {
     int64_t step; /* global */
     float reward;
-    int32_t action; /* -1: the beginning of an episode */
+    int32_t action; /* -1: the beginning of an episode; of vectors 0 */
     uint8_t terminated, truncated, continues, reserved[5];
 } gpur_log_entry;
 
 typedef struct gpur_step_log {
     unsigned char *entries; /* (room, entry_bytes) */
     int64_t entry_bytes, count, room;
+    int32_t numbers; /* of an action vector; 0: actions are numbers */
     int64_t counted; /* entries whose rewards and ends were counted; less than `count` as long as the log grows */
 } gpur_step_log;
 
-/* Refuses entries that no slot with such a runner writes: for a log from a file. */
+/* Sets how large entries are. */
+void gpur_step_log_set(gpur_step_log *log, int32_t numbers, const gpur_obs_shape *shape);
+
+/* Refuses entries that no slot with such a runner writes: for a log from a file. `num_actions`: not of vectors. */
 gpur_status gpur_step_log_check(const gpur_step_log *log, int32_t num_actions, const gpur_env_runner *runner);
 
 typedef struct gpur_env_slot {
@@ -45,13 +50,14 @@ void gpur_env_slot_close(gpur_env_slot *slot); /* also after a failed open */
 /* Begins the first episode. */
 gpur_status gpur_env_slot_begin(gpur_env_slot *slot, int64_t step);
 
-/* Takes a step, and begins the next episode if it ends one. Both go to the log. *ended: 1 if a game has ended. */
-gpur_status gpur_env_slot_step(gpur_env_slot *slot, int64_t step, int32_t action, int *ended);
+/* Takes a step by the slot's chosen action, and begins the next episode if it ends one. Both go to the log. *ended: 1
+ * if a game has ended. */
+gpur_status gpur_env_slot_step(gpur_env_slot *slot, int64_t step, int *ended);
 
 /* The same two for an environment that is one of a vector: they only note what it did, when the runner has its
  * frame. */
 gpur_status gpur_env_slot_note_beginning(gpur_env_slot *slot, int64_t step);
-gpur_status gpur_env_slot_note_step(gpur_env_slot *slot, int64_t step, int32_t action, const gpur_env_result *result);
+gpur_status gpur_env_slot_note_step(gpur_env_slot *slot, int64_t step, const gpur_env_result *result);
 
 /* Puts the slot and the step in front of an error. */
 gpur_status gpur_env_slot_name_error(const gpur_env_slot *slot, int64_t step, gpur_status status);

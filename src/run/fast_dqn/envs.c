@@ -2,8 +2,8 @@
 /* The environments of a run of fast DQN: made, opened, begun, and made again after a load. */
 #include "run/fast_dqn/handle.h"
 
-#include "learn/dqn/dqn.h"
 #include "replay/view.h"
+#include "run/action_vectors.h"
 #include "run/single_env.h"
 
 #include <inttypes.h>
@@ -42,7 +42,9 @@ static gpur_status check_same(const gpur_fast_dqn *run, const gpur_env_info *inf
 {
     const gpur_space *const first = &run->info.obs, *const obs = &info->obs;
     const int is_same = obs->dtype == first->dtype && memcmp(obs->shape, first->shape, sizeof obs->shape) == 0;
-    GPUR_REQUIRE(is_same && info->action.num_actions == run->info.action.num_actions,
+    const int takes_same = info->action.num_actions == run->info.action.num_actions &&
+                           memcmp(info->action.shape, run->info.action.shape, sizeof info->action.shape) == 0;
+    GPUR_REQUIRE(is_same && takes_same,
                  "environment %d (%d and above are the evaluation's) has other observations or actions than "
                  "environment 0; all must "
                  "have the same",
@@ -116,11 +118,12 @@ gpur_status gpur_fast_dqn_open_envs(gpur_fast_dqn *run)
         run->slots[i].runner.type = run->core.config.vector ? NULL : run->core.config.type;
     }
     if (run->core.config.eval_episodes > 0)
-        GPUR_TRY(gpur_evaluator_alloc(
-            &run->evaluator, gpur_run_eval_envs(&run->core.config, run->core.config.eval_episodes),
-            run->core.config.type ? run->core.config.type : &gpur_single_env, sizeof(int32_t), (uint32_t)envs));
+        GPUR_TRY(gpur_evaluator_alloc(&run->evaluator,
+                                      gpur_run_eval_envs(&run->core.config, run->core.config.eval_episodes),
+                                      run->core.config.type ? run->core.config.type : &gpur_single_env,
+                                      gpur_fast_dqn_action_bytes(run), (uint32_t)envs));
     GPUR_TRY(make_envs(run));
-    GPUR_TRY(gpur_actions_check(&run->info.action, gpur_dqn_of(run->learner)->config.network.num_actions));
+    GPUR_TRY(gpur_action_check(&run->info.action, gpur_fast_dqn_network(run)));
     GPUR_TRY(
         gpur_obs_shape_find(&run->info.obs, gpur_replay_schema(replay), gpur_replay_settings(replay), &run->obs_shape));
     GPUR_TRY(open_runners(run));

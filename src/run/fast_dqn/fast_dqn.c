@@ -2,7 +2,9 @@
 /* Creates and destroys runs of fast DQN. */
 #include "run/fast_dqn/handle.h"
 
+#include "base/numbers.h"
 #include "learn/dqn/dqn.h"
+#include "run/action_vectors.h"
 
 #include <stdlib.h>
 
@@ -39,12 +41,17 @@ static void destroy(gpur_run *core)
         gpur_env_slot_close(&run->slots[i]);
     gpur_evaluator_close(&run->evaluator);
     gpur_vector_close(&run->vector);
+    gpur_evaluating_policy_close(&run->playing);
     gpur_policy_destroy(run->acting);
     gpur_policy_destroy(run->evaluating);
     gpur_run_close(core);
     free(run->env_threads);
     free(run->slots);
-    free(run->greedy);
+    free(run->chosen);
+    free(run->scaled);
+    free(run->noises);
+    free(run->noise_lanes);
+    free(run->noise_steps);
     free(run->obs);
     free(run);
 }
@@ -64,8 +71,13 @@ static gpur_status alloc_slots(gpur_fast_dqn *run)
     const size_t envs = (size_t)run->shape.envs;
     run->slots = calloc(envs, sizeof *run->slots);
     run->env_threads = calloc((size_t)run->threads, sizeof *run->env_threads);
-    run->greedy = calloc(envs, sizeof *run->greedy);
-    if (!run->slots || !run->env_threads || !run->greedy)
+    run->chosen = calloc(envs, (size_t)gpur_fast_dqn_action_bytes(run));
+    run->scaled = calloc(envs, (size_t)gpur_max(run->numbers, 1) * sizeof *run->scaled);
+    run->noises = calloc(envs, sizeof *run->noises);
+    run->noise_lanes = calloc(envs, sizeof *run->noise_lanes);
+    run->noise_steps = calloc(envs, sizeof *run->noise_steps);
+    if (!run->slots || !run->env_threads || !run->chosen || !run->scaled || !run->noises || !run->noise_lanes ||
+        !run->noise_steps)
         return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for %zu environments", envs);
     return GPUR_OK;
 }
@@ -77,18 +89,26 @@ static gpur_status infer(gpur_policy *policy, int64_t count, const unsigned char
     return gpur_policy_act(policy, &input, &output);
 }
 
+static gpur_status infer_vectors(gpur_policy *policy, const gpur_policy_input *input, float *actions)
+{
+    const gpur_policy_output output = {.size = sizeof output, .action_vectors = actions};
+    return gpur_policy_act(policy, input, &output);
+}
+
 static gpur_status train(gpur_learner *learner, int64_t steps)
 {
     GPUR_TRY(gpur_learner_train(learner, steps));
     return gpur_learner_sync(learner);
 }
 
-/* A policy with the learner's network, on its device. */
-static gpur_status open_policy(const gpur_learner *learner, int32_t streams, int32_t rows, gpur_policy **policy)
+/* A policy with the network that acts, on the learner's device. */
+static gpur_status open_policy(const gpur_fast_dqn *run, int32_t streams, int32_t rows, gpur_policy **policy)
 {
+    const gpur_learner *const learner = run->learner;
     gpur_policy_config config;
     GPUR_TRY(gpur_policy_config_init(&config, sizeof config));
-    config.network = gpur_dqn_of(learner)->config.network;
+    config.network = *gpur_fast_dqn_network(run);
+    config.seed = run->core.config.seed;
     config.obs = learner->obs;
     config.max_batch = rows;
     config.streams = streams;
@@ -99,9 +119,13 @@ static gpur_status open_policy(const gpur_learner *learner, int32_t streams, int
 static gpur_status open_work(gpur_fast_dqn *run)
 {
     const int32_t rows = run->config.synchronized ? run->config.num_envs : 1, eval_rows = run->evaluator.count;
-    run->work = (gpur_fast_dqn_work){infer, gpur_policy_pull, train, gpur_learner_refresh};
-    GPUR_TRY(open_policy(run->learner, run->config.synchronized ? 1 : run->threads, rows, &run->acting));
-    return eval_rows > 0 ? open_policy(run->learner, 1, eval_rows, &run->evaluating) : GPUR_OK;
+    run->work = (gpur_fast_dqn_work){infer, infer_vectors, gpur_policy_pull, train, gpur_learner_refresh};
+    GPUR_TRY(open_policy(run, run->config.synchronized ? 1 : run->threads, rows, &run->acting));
+    if (eval_rows == 0)
+        return GPUR_OK;
+    GPUR_TRY(open_policy(run, 1, eval_rows, &run->evaluating));
+    return gpur_evaluating_policy_open(&run->playing, run->evaluating, gpur_fast_dqn_network(run), &run->info.action,
+                                       eval_rows);
 }
 
 static gpur_status open_threads(gpur_fast_dqn *run)
@@ -121,6 +145,7 @@ static gpur_status open_threads(gpur_fast_dqn *run)
 static gpur_status build(gpur_fast_dqn *run, const gpur_run_config *all, const gpur_fast_dqn_config *config)
 {
     GPUR_TRY(gpur_run_open(&run->core, &run_system, all));
+    run->numbers = gpur_action_numbers(gpur_fast_dqn_network(run));
     GPUR_TRY(gpur_fast_dqn_configure(run, config));
     GPUR_TRY(alloc_slots(run));
     GPUR_TRY(gpur_fast_dqn_open_envs(run));
@@ -133,7 +158,8 @@ gpur_status gpur_fast_dqn_create(gpur_learner *learner, const gpur_run_config *a
 {
     GPUR_REQUIRE(out, "handle, which gets the run, is NULL");
     *out = NULL;
-    GPUR_TRY(gpur_learner_require(learner, &gpur_algorithm_dqn, "gpur_fast_dqn_create"));
+    if (!learner || !learner->step) /* not on a replay */
+        GPUR_TRY(gpur_learner_require(learner, &gpur_algorithm_dqn, "gpur_fast_dqn_create"));
     gpur_fast_dqn *const run = calloc(1, sizeof *run);
     if (!run)
         return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for a run of %zu bytes", sizeof *run);

@@ -8,8 +8,10 @@
 
 #include "gpureplay/fast_dqn.h"
 #include "gpureplay/policy.h"
+#include "learn/learner.h"
 #include "run/core.h"
 #include "run/evaluate.h"
+#include "run/evaluating_policy.h"
 #include "run/fast_dqn/env_slot.h"
 #include "run/fast_dqn/job_thread.h"
 #include "run/fast_dqn/meter.h"
@@ -35,6 +37,9 @@ typedef struct gpur_env_thread {
 typedef struct gpur_fast_dqn_work {
     /* The actions with the largest Q values of `count` observations. Any thread. */
     gpur_status (*infer)(gpur_policy *policy, int64_t count, const unsigned char *obs, int32_t *actions);
+
+    /* The same of a learner of continuous actions, with the noise of its exploration: (count, numbers) of -1 to 1. */
+    gpur_status (*infer_vectors)(gpur_policy *policy, const gpur_policy_input *input, float *actions);
 
     /* Gives a policy the weights GPUR_WEIGHTS_*, after the train steps so far. Not while `train` or `refresh` runs. */
     gpur_status (*pull)(gpur_policy *policy, gpur_learner *learner, int32_t weights);
@@ -62,17 +67,23 @@ typedef struct gpur_fast_dqn {
     gpur_fast_dqn_delay delay;        /* NULL: none */
     void *delay_context;
 
-    unsigned char *obs;   /* (W, obs) what the network sees of each environment */
-    int32_t *greedy;      /* (W) actions of the last inference, with `synchronized` */
+    unsigned char *obs;    /* (W, obs) what the network sees of each environment */
+    int32_t numbers;       /* of an action vector; 0: actions are numbers */
+    unsigned char *chosen; /* (W, action_bytes) the next action of each slot: an int32, or floats of -1 to 1 */
+    float *scaled;         /* (W, numbers) vectors as the environments take them */
+    float *noises;         /* (W) sigma of each, as inferences take it; and what their random numbers follow from */
+    uint32_t *noise_lanes;
+    uint64_t *noise_steps;
     gpur_env_slot *slots; /* (W) */
     gpur_vector vector;
     gpur_env_thread *env_threads; /* (threads) */
     gpur_job_thread trainer;      /* its jobs are train steps */
     gpur_job_thread evaluation;   /* its jobs are evaluations, each of the weights that were copied for it */
     gpur_evaluator evaluator;
-    gpur_run_event evaluated;   /* the event of the evaluation that is played, or was the last */
-    _Atomic int failing;        /* 1: a job of a thread has failed */
-    _Atomic int is_catching_up; /* 1: gpur_run_stop does not pause threads, which take the last steps that remain */
+    gpur_evaluating_policy playing; /* of vectors: acts by `evaluating` */
+    gpur_run_event evaluated;       /* the event of the evaluation that is played, or was the last */
+    _Atomic int failing;            /* 1: a job of a thread has failed */
+    _Atomic int is_catching_up;     /* 1: gpur_run_stop does not pause threads, which take the last steps that remain */
     gpur_meter meter;
 
     /* Used only by the thread that advances. */
@@ -113,6 +124,27 @@ static inline gpur_env_runner *gpur_fast_dqn_runner(const gpur_fast_dqn *run, in
     return index < envs ? &run->slots[index].runner : &run->evaluator.runners[index - envs];
 }
 
+/* The network that acts. */
+static inline const gpur_network_config *gpur_fast_dqn_network(const gpur_fast_dqn *run)
+{
+    return run->learner->networks[0].config;
+}
+
+/* The bytes of an action. */
+static inline int64_t gpur_fast_dqn_action_bytes(const gpur_fast_dqn *run)
+{
+    return run->numbers > 0 ? run->numbers * (int64_t)sizeof(float) : (int64_t)sizeof(int32_t);
+}
+
+/* The action that was chosen for a slot. */
+static inline void *gpur_fast_dqn_chosen(const gpur_fast_dqn *run, int32_t slot)
+{
+    return run->chosen + slot * gpur_fast_dqn_action_bytes(run);
+}
+
+/* The same, as its environment takes it. Actions of the slots after it follow in memory. */
+const void *gpur_fast_dqn_env_action(const gpur_fast_dqn *run, int32_t slot);
+
 /* The settings, config.c. */
 
 /* Reads and checks the settings, for a run whose core and learner are set. */
@@ -140,7 +172,7 @@ void gpur_vector_close_env(gpur_vector *vector);
 /* Begins the first episode of every slot. */
 gpur_status gpur_vector_begin(gpur_fast_dqn *run);
 
-/* Takes a step of every slot: those numbered step, step + 1, ..., by the actions in run->greedy. *transitions: steps
+/* Takes a step of every slot: those numbered step, step + 1, ..., by their chosen actions. *transitions: steps
  * that did not only begin an episode. *ended: 1 if a game has ended. */
 gpur_status gpur_vector_step(gpur_fast_dqn *run, int64_t step, int64_t *transitions, int *ended);
 
@@ -151,8 +183,9 @@ gpur_status gpur_env_jobs(void *context, int64_t first, int64_t last, int64_t *d
 gpur_status gpur_train_jobs(void *context, int64_t first, int64_t last, int64_t *done);
 gpur_status gpur_evaluation_jobs(void *context, int64_t first, int64_t last, int64_t *done);
 
-/* Actions of `count` observations. Any environment thread, and the one that advances. */
-gpur_status gpur_fast_dqn_infer(gpur_fast_dqn *run, int64_t count, const unsigned char *obs, int32_t *actions);
+/* Chooses the actions of `count` slots from `first` on by the network: of numbers the best ones, of vectors with noise.
+ * The thread of these slots, and the one that advances. */
+gpur_status gpur_fast_dqn_infer(gpur_fast_dqn *run, int32_t first, int32_t count);
 
 /* A random step before step 1: of slot 0, or of a whole vector. *taken: the transitions that it made. */
 gpur_status gpur_fast_dqn_random_step(gpur_fast_dqn *run, int64_t step, int64_t *taken, int *ended);

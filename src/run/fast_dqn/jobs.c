@@ -4,6 +4,7 @@
 
 #include "base/numbers.h"
 #include "kernels/lib/random.h"
+#include "run/action_vectors.h"
 
 enum { TRAIN_SLICE = 32 }; /* train steps between two looks at whether to pause */
 
@@ -19,11 +20,74 @@ static int32_t explore(const gpur_fast_dqn *run, int32_t slot, uint64_t steps, f
                : -1;
 }
 
-gpur_status gpur_fast_dqn_infer(gpur_fast_dqn *run, int64_t count, const unsigned char *obs, int32_t *actions)
+/* The numbers of a slot's random vector are uniform over [-1, 1). They follow from the same. */
+static void choose_at_random(const gpur_fast_dqn *run, int32_t slot)
+{
+    gpur_u32x4 bits = {{0}};
+    float *const vector = gpur_fast_dqn_chosen(run, slot);
+    for (int32_t k = 0; k < run->numbers; k++) {
+        if (k % 4 == 0)
+            bits = gpur_random_bits(run->core.config.seed, GPUR_RANDOM_RUN_EXPLORE | (uint32_t)(k / 4) << 16,
+                                    run->slots[slot].steps, (uint32_t)slot);
+        vector[k] = 2.0f * gpur_random_uniform(bits.v[k % 4]) - 1.0f;
+    }
+}
+
+/* Chooses a random action with probability epsilon, in the prepopulation always; later the network chooses vectors.
+ * Returns 0 if it has not. */
+static int try_random(const gpur_fast_dqn *run, int32_t slot, int64_t step)
+{
+    const int is_before = step <= 0;
+    if (run->numbers > 0 && is_before)
+        choose_at_random(run, slot);
+    if (run->numbers > 0)
+        return is_before;
+    const float epsilon = is_before ? 1.0f : gpur_learner_epsilon(run->learner, step);
+    const int32_t action = explore(run, slot, run->slots[slot].steps, epsilon);
+    if (action >= 0)
+        *(int32_t *)gpur_fast_dqn_chosen(run, slot) = action;
+    return action >= 0;
+}
+
+const void *gpur_fast_dqn_env_action(const gpur_fast_dqn *run, int32_t slot)
+{
+    return run->numbers > 0 ? (const void *)(run->scaled + (int64_t)slot * run->numbers)
+                            : gpur_fast_dqn_chosen(run, slot);
+}
+
+static void scale(const gpur_fast_dqn *run, int32_t slot)
+{
+    if (run->numbers > 0)
+        gpur_action_scale(&run->info.action, run->numbers, gpur_fast_dqn_chosen(run, slot),
+                          run->scaled + (int64_t)slot * run->numbers);
+}
+
+/* The noise follows from the seed, the slot and its number of steps, as random actions do. */
+static gpur_status infer_vectors(gpur_fast_dqn *run, int32_t first, int32_t count, const unsigned char *obs)
+{
+    const int has_noise = gpur_fast_dqn_network(run)->head == GPUR_HEAD_TANH_ACTION;
+    for (int32_t i = first; i < first + count; i++) {
+        run->noises[i] = run->config.sigma;
+        run->noise_lanes[i] = (uint32_t)i;
+        run->noise_steps[i] = run->slots[i].steps;
+    }
+    const gpur_policy_input input = {.size = sizeof input,
+                                     .count = count,
+                                     .obs = obs,
+                                     .sigma = has_noise ? run->noises + first : NULL,
+                                     .lane = run->noise_lanes + first,
+                                     .step = run->noise_steps + first};
+    return run->work.infer_vectors(run->acting, &input, gpur_fast_dqn_chosen(run, first));
+}
+
+gpur_status gpur_fast_dqn_infer(gpur_fast_dqn *run, int32_t first, int32_t count)
 {
     const double begin = gpur_clock_seconds();
+    const unsigned char *const obs = run->obs + first * gpur_obs_bytes(&run->obs_shape);
     gpur_fast_dqn_call_delay(run, GPUR_PHASE_INFER, 0);
-    const gpur_status status = run->work.infer(run->acting, count, obs, actions);
+    const gpur_status status = run->numbers > 0
+                                   ? infer_vectors(run, first, count, obs)
+                                   : run->work.infer(run->acting, count, obs, gpur_fast_dqn_chosen(run, first));
     gpur_meter_add(&run->meter, GPUR_PHASE_INFER, count, begin);
     return status;
 }
@@ -31,14 +95,12 @@ gpur_status gpur_fast_dqn_infer(gpur_fast_dqn *run, int64_t count, const unsigne
 static gpur_status take_step(gpur_fast_dqn *run, gpur_env_slot *slot, int64_t step)
 {
     int ended;
-    int32_t action = explore(run, slot->index, slot->steps, gpur_learner_epsilon(run->learner, step));
-    if (action < 0 && run->shape.synchronized)
-        action = run->greedy[slot->index];
-    else if (action < 0)
-        GPUR_TRY(gpur_fast_dqn_infer(run, 1, slot->runner.obs, &action));
+    if (!try_random(run, slot->index, step) && !run->shape.synchronized)
+        GPUR_TRY(gpur_fast_dqn_infer(run, slot->index, 1));
     const double begin = gpur_clock_seconds();
     gpur_fast_dqn_call_delay(run, GPUR_PHASE_ENV, step);
-    const gpur_status status = gpur_env_slot_step(slot, step, action, &ended);
+    scale(run, slot->index);
+    const gpur_status status = gpur_env_slot_step(slot, step, &ended);
     slot->taken = step;
     gpur_meter_add(&run->meter, GPUR_PHASE_ENV, 1, begin);
     return status;
@@ -50,10 +112,8 @@ static gpur_status take_vector_step(gpur_fast_dqn *run, int64_t first, int64_t *
     const double begin = gpur_clock_seconds();
     const int32_t slots = run->shape.envs;
     for (int32_t i = 0; i < slots; i++) {
-        const float epsilon = first > 0 ? gpur_learner_epsilon(run->learner, first + i) : 1.0f;
-        const int32_t action = explore(run, i, run->slots[i].steps, epsilon);
-        if (action >= 0)
-            run->greedy[i] = action;
+        (void)try_random(run, i, first > 0 ? first + i : first);
+        scale(run, i);
     }
     gpur_fast_dqn_call_delay(run, GPUR_PHASE_ENV, first);
     GPUR_TRY(gpur_vector_step(run, first, transitions, ended));
@@ -98,8 +158,9 @@ gpur_status gpur_fast_dqn_random_step(gpur_fast_dqn *run, int64_t step, int64_t 
     if (run->vector.type) {
         status = take_vector_step(run, gpur_min(step, 1 - run->shape.envs), taken, ended);
     } else {
-        const int32_t action = explore(run, 0, slot->steps, 1.0f);
-        status = gpur_env_slot_name_error(slot, step, gpur_env_slot_step(slot, step, action, ended));
+        (void)try_random(run, 0, step);
+        scale(run, 0);
+        status = gpur_env_slot_name_error(slot, step, gpur_env_slot_step(slot, step, ended));
     }
     return gpur_prefix_error(status, "a random step before training");
 }
@@ -132,6 +193,8 @@ static gpur_status choose(void *context, int64_t count, const unsigned char *obs
     int32_t *const actions = chosen;
     const float epsilon = greedy ? 0.0f : run->core.config.eval_epsilon;
     int are_random = 1;
+    if (run->numbers > 0)
+        return gpur_evaluating_policy_act(&run->playing, count, obs, streams, steps, 0.0f, 1, chosen);
     for (int64_t i = 0; i < count; i++)
         are_random &= explore(run, (int32_t)streams[i], steps[i], epsilon) >= 0;
     if (!are_random)

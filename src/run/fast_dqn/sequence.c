@@ -10,6 +10,8 @@ gpur_status gpur_sequence_check(const gpur_sequence_shape *shape)
     const int w = (int)shape->envs;
     GPUR_REQUIRE(w >= 1 && w <= 4096, "num_envs is %d; it must be 1 to 4096", w);
     GPUR_REQUIRE(f >= 1, "train_period is %" PRId64 "; it must be 1 or more", f);
+    GPUR_REQUIRE(shape->train_steps >= 1 && shape->train_steps <= GPUR_SEQUENCE_MAX_TRAIN,
+                 "train_steps is %" PRId64 "; it must be 1 to %d", shape->train_steps, GPUR_SEQUENCE_MAX_TRAIN);
     GPUR_REQUIRE(c >= 1, "target_period is %" PRId64 "; it must be 1 or more", c);
     GPUR_REQUIRE(c % f == 0,
                  "target_period is %" PRId64 " and train_period is %" PRId64
@@ -64,7 +66,7 @@ static void train(ops_list *list, const gpur_sequence_shape *shape, int64_t coun
  * the period's last train step. */
 static void begin_period(ops_list *list, const gpur_sequence_shape *shape, int64_t t)
 {
-    const int64_t train_steps = shape->target_period / shape->train_period;
+    const int64_t train_steps = shape->target_period / shape->train_period * shape->train_steps;
     add(list, GPUR_TASK_JOIN_TRAINER, 0);
     join_envs(list);
     add(list, GPUR_TASK_FLUSH, 0);
@@ -80,12 +82,12 @@ static void begin_period(ops_list *list, const gpur_sequence_shape *shape, int64
         train(list, shape, train_steps);
 }
 
-static void train_one(ops_list *list, const gpur_sequence_shape *shape, int is_flushed)
+static void train_now(ops_list *list, const gpur_sequence_shape *shape, int is_flushed)
 {
     join_envs(list);
     if (!is_flushed)
         add(list, GPUR_TASK_FLUSH, 0);
-    train(list, shape, 1);
+    train(list, shape, shape->train_steps);
 }
 
 int32_t gpur_sequence_ops(const gpur_sequence_shape *shape, int64_t t, gpur_sequence_op ops[GPUR_SEQUENCE_MAX_OPS])
@@ -95,7 +97,7 @@ int32_t gpur_sequence_ops(const gpur_sequence_shape *shape, int64_t t, gpur_sequ
     if (begins)
         begin_period(&list, shape, t);
     if (!shape->concurrent && !shape->burst && (t - 1) % shape->train_period == 0)
-        train_one(&list, shape, begins);
+        train_now(&list, shape, begins);
     if (shape->synchronized && (t - 1) % shape->envs == 0) {
         join_envs(&list);
         add(&list, GPUR_TASK_INFER, 0);

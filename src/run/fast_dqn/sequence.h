@@ -13,6 +13,7 @@
 typedef struct gpur_sequence_shape {
     int64_t target_period; /* C */
     int64_t train_period;  /* F */
+    int64_t train_steps;   /* for each F steps; 1 or more */
     int64_t eval_period;   /* 0: no evaluations */
     int32_t envs;          /* W */
     int32_t concurrent, synchronized;
@@ -39,7 +40,7 @@ typedef struct gpur_sequence_op {
     int64_t count;
 } gpur_sequence_op;
 
-enum { GPUR_SEQUENCE_MAX_OPS = 12 };
+enum { GPUR_SEQUENCE_MAX_OPS = 12, GPUR_SEQUENCE_MAX_TRAIN = 65536 };
 
 /* Refuses a shape that has no such order. */
 gpur_status gpur_sequence_check(const gpur_sequence_shape *shape);

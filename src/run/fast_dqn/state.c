@@ -85,6 +85,10 @@ static gpur_state_table table_of(run_state *state)
     gpur_state_add_setting(&t, "whole_episodes", GPUR_SCALAR_I32, &c->whole_episodes);
     gpur_state_add_setting(&t, "target_period", GPUR_SCALAR_I64, &c->target_period);
     gpur_state_add_setting(&t, "train_period", GPUR_SCALAR_I64, &c->train_period);
+    if (run->numbers > 0 || c->train_steps != 1) /* files of 0.1.0 do not have it */
+        gpur_state_add_setting(&t, "train_steps_each", GPUR_SCALAR_I64, &c->train_steps);
+    if (run->numbers > 0)
+        gpur_state_add_setting(&t, "sigma", GPUR_SCALAR_F32, &c->sigma);
     gpur_state_add_setting(&t, "prepopulation", GPUR_SCALAR_I64, &c->prepopulation);
     gpur_state_add_setting(&t, "eval_period", GPUR_SCALAR_I64, &run->core.config.eval_period);
     gpur_state_add_setting(&t, "eval_episodes", GPUR_SCALAR_I64, &run->core.config.eval_episodes);
@@ -263,8 +267,9 @@ static gpur_status check_logs(const run_state *state)
         const gpur_step_log log = {.entries = state->log + logged * entry_bytes(run),
                                    .entry_bytes = entry_bytes(run),
                                    .count = s->logged,
+                                   .numbers = run->numbers,
                                    .room = s->logged};
-        GPUR_TRY(gpur_step_log_check(&log, run->info.action.num_actions, &run->slots[0].runner));
+        GPUR_TRY(gpur_step_log_check(&log, run->numbers > 0 ? 1 : run->info.action.num_actions, &run->slots[0].runner));
         logged += s->logged;
     }
     return GPUR_OK;

@@ -82,7 +82,7 @@ static gpur_status note(const gpur_fast_dqn *run, gpur_env_slot *slot, int64_t s
     if (slot->awaits_reset)
         return begin(run, slot, step);
     take_frame(slot, has_begun ? r->final_obs : r->next_obs);
-    GPUR_TRY(gpur_env_slot_note_step(slot, step, run->greedy[i], &result));
+    GPUR_TRY(gpur_env_slot_note_step(slot, step, &result));
     slot->awaits_reset = is_over && !has_begun;
     return has_begun ? begin(run, slot, step) : GPUR_OK;
 }
@@ -93,7 +93,7 @@ gpur_status gpur_vector_step(gpur_fast_dqn *run, int64_t step, int64_t *transiti
     const gpur_vector_result *const r = &vector->result;
     const int32_t count = run->shape.envs;
     memset(r->continues, 0, (size_t)count);
-    GPUR_TRY(gpur_prefix_error(gpur_env_error(vector->type->step(vector->env, run->greedy, r)),
+    GPUR_TRY(gpur_prefix_error(gpur_env_error(vector->type->step(vector->env, gpur_fast_dqn_env_action(run, 0), r)),
                                "%s, steps %" PRId64 " to %" PRId64, vector->type->name, step, step + count - 1));
     *ended = 0;
     *transitions = 0;
