@@ -490,17 +490,24 @@ void gpur_option_add_value(const gpur_option *option, const gpur_train_settings 
     }
 }
 
+/* Whether presets with a cache of returns have it, or those without. */
+static int suits(const gpur_option *option, int has_cache)
+{
+    return has_cache ? !option->needs_demonstrations && option->at != AT(demonstrations) : !option->estimators;
+}
+
 int gpur_option_is_of_preset(const gpur_option *option, const gpur_train_settings *s)
 {
-    const int is_of_demonstrations = option->needs_demonstrations || option->at == AT(demonstrations);
-    return s->dqn.returns.cache_size > 0 ? !is_of_demonstrations : !option->estimators;
+    return suits(option, s->dqn.returns.cache_size > 0);
 }
 
 /* Why it has no meaning with these settings, in words that follow its name and value; NULL: it has. */
 static const char *reason_against(const gpur_option *option, const gpur_train_settings *s)
 {
     if (!gpur_option_is_of_preset(option, s) && !option->estimators)
-        return " and {preset is}, which draws from a cache of returns; leave the option out, or take another preset";
+        return " and {preset is}, which draws from a cache of returns; leave the option out, or take a preset of "
+               "fast-dqn, "
+               "apex-dqn or apex-dpg";
     if (!gpur_option_is_of_preset(option, s))
         return " and {preset is}, which has no returns to estimate; leave the option out, or take dqn-lambda-2019, "
                "vrc-2021, dqn-lambda-2019-small or vrc-2021-small";
@@ -540,38 +547,45 @@ gpur_status gpur_options_find_system(gpur_options *o, const char *preset)
 
 #define OTHER_RUN "; leave it out, or begin another run: {out} with another folder in place of {resume}"
 
-/* The presets of the systems that have an option. */
-static const char *presets_with(const char *name)
+/* Adds the presets that have an option: "fast-dqn, apex-dqn or apex-dpg". */
+static void add_presets_with(const char *name, gpur_text *text)
 {
     static const struct {
-        int32_t systems;
-        const char *presets;
-    } known[] = {
-        {GPUR_IN_FAST_DQN, "fast-dqn, dqn-lambda or vrc"},
-        {GPUR_IN_OFFLINE, "offline-dqn or offline-dpg"},
-        {GPUR_IN_OFFLINE_DQN, "offline-dqn"},
-        {GPUR_IN_APEX | GPUR_IN_OFFLINE, "Ape-X, offline-dqn or offline-dpg"},
-        {GPUR_IN_FAST_DQN | GPUR_IN_OFFLINE, "fast-dqn, dqn-lambda, vrc, offline-dqn or offline-dpg"},
-        {GPUR_IN_REPLAY | GPUR_IN_OFFLINE, "fast-dqn, dqn-lambda, vrc, Ape-X, offline-dqn or offline-dpg"},
-        {GPUR_IN_ANY_DQN, "fast-dqn, dqn-lambda, vrc, apex-dqn or offline-dqn"},
-        {GPUR_IN_APEX, "Ape-X: apex-dqn, apex-dpg, or one of them with -small"},
-        {GPUR_IN_APEX_DQN, "Ape-X: apex-dqn or apex-dqn-small"},
-        {GPUR_IN_APEX_DPG, "Ape-X: apex-dpg or apex-dpg-small"},
-        {GPUR_IN_DQN, "fast-dqn, dqn-lambda, vrc or apex-dqn"},
-        {GPUR_IN_REPLAY, "fast-dqn, dqn-lambda, vrc or Ape-X"},
-        {GPUR_IN_GA3C, "GA3C: ga3c, ga3c-small or ga3c-large-4 to -1"},
-        {GPUR_IN_ACTOR_CRITIC, "GA3C, A3C or A2C"},
-        {GPUR_IN_FAST_DQN | GPUR_IN_ACTOR_CRITIC | GPUR_IN_OFFLINE,
-         "fast-dqn, dqn-lambda, vrc, GA3C, A3C, A2C, offline-dqn or offline-dpg"},
+        int32_t system, has_cache;
+        const char *name;
+    } presets[] = {
+        {GPUR_IN_FAST_DQN, 0, "fast-dqn"},
+        {GPUR_IN_FAST_DQN, 1, "dqn-lambda"},
+        {GPUR_IN_FAST_DQN, 1, "vrc"},
+        {GPUR_IN_APEX_DQN, 0, "apex-dqn"},
+        {GPUR_IN_APEX_DPG, 0, "apex-dpg"},
+        {GPUR_IN_GA3C, 0, "ga3c"},
+        {GPUR_IN_A3C, 0, "a3c"},
+        {GPUR_IN_A3C, 0, "a2c"},
+        {GPUR_IN_OFFLINE_DQN, 0, "offline-dqn"},
+        {GPUR_IN_OFFLINE_DPG, 0, "offline-dpg"},
     };
-    int32_t systems = 0;
-    for (int32_t row = 0; row < ROWS; row++)
-        if (strcmp(table[row].name, name) == 0)
-            systems |= table[row].systems;
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-        if (known[i].systems == systems)
-            return known[i].presets;
-    return "another system";
+    enum { COUNT = sizeof presets / sizeof *presets };
+    const char *found[COUNT];
+    int count = 0;
+    for (int i = 0; i < COUNT; i++) {
+        const gpur_option *const option = find(name, presets[i].system);
+        if (option && suits(option, presets[i].has_cache))
+            found[count++] = presets[i].name;
+    }
+    for (int i = 0; i < count; i++)
+        gpur_text_add(text, "%s%s", i == 0 ? "" : i == count - 1 ? " or " : ", ", found[i]);
+}
+
+static gpur_status refuse_other_system(const gpur_options *o, const gpur_given *given, const char *preset)
+{
+    gpur_text presets = {0};
+    add_presets_with(given->name, &presets);
+    const gpur_status status = gpur_refuse(
+        o, "{%s} is %s and {preset} is %s, which does not have it; leave the option out, or take a preset of %s",
+        given->name, given->value, preset, gpur_text_of(&presets));
+    gpur_text_free(&presets);
+    return status;
 }
 
 gpur_status gpur_options_check_system(const gpur_options *o, const char *preset)
@@ -580,10 +594,7 @@ gpur_status gpur_options_check_system(const gpur_options *o, const char *preset)
         const gpur_given *const given = &o->given[i];
         const gpur_option *const option = gpur_option_find(given->name, o->system);
         if (!option)
-            return gpur_refuse(
-                o,
-                "{%s} is %s and {preset} is %s, which does not have it; leave the option out, or take a preset of %s",
-                given->name, given->value, preset, presets_with(given->name));
+            return refuse_other_system(o, given, preset);
         /* The run began when there was no such option. Texts may have no value, and then have no line. */
         if (o->folder && !given->is_stored && option->kind != GPUR_OPTION_TEXT)
             return gpur_refuse(o, "{%s} is %s, and the run that is to be resumed has none" OTHER_RUN, given->name,

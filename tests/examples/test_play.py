@@ -11,11 +11,9 @@ import re
 import signal
 import statistics
 import struct
-import sys
-import tempfile
 from pathlib import Path
 
-from test_train import DEVICE, PROGRAM, ROOT, compile_plugin, pole, rows_of, run, start, wait_for, why_not
+from test_train import DEVICE, PROGRAM, ROOT, compile_plugin, new_folder, pole, rows_of, run, start, wait_for
 
 GAME = re.compile(r"^game (\d+): return (\S+), (\d+) steps$", flags=re.M)
 RESULT = re.compile(r"^mean return (\S+) of (\d+) games?, standard deviation (\S+?)(?:, 95% interval (\S+) to (\S+))?, "
@@ -326,12 +324,7 @@ def commands_work(folder, whole):
 
 
 def main():
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        reason = why_not(folder / "tried")
-        if reason is not None:
-            print(f"skipped: {reason}")
-            sys.exit(77)
+    with new_folder() as folder:
         if len(PROGRAM) == 1:
             commands_work(folder, folder / "whole")
         (folder / "seeds").mkdir()

@@ -5,6 +5,7 @@ that is killed and resumed, Ctrl-C, and what it refuses. Both programs pass the 
 usage: test_train.py device program [words of its command]
 """
 
+import contextlib
 import csv
 import importlib.util
 import json
@@ -652,23 +653,23 @@ def help_and_list():
         assert words in listed, words
 
 
-def why_not(folder):
-    """Why this build cannot train on this device, or save to files; None: it can."""
-    options = [str(word) for word in pole(out=folder, steps=1000)]
-    tried = subprocess.run([*PROGRAM, *options], capture_output=True, text=True, check=False)
-    if "No module named 'numpy'" in tried.stderr:
-        return "this Python has no NumPy"
-    can_save = "cannot save to files" not in tried.stderr
-    return tried.stderr.strip() if tried.returncode == 2 and (DEVICE != "cpu" or not can_save) else None
+@contextlib.contextmanager
+def new_folder():
+    """A folder for the runs of a test program, which ends as skipped where this build cannot train on the device, or
+    save to files."""
+    with tempfile.TemporaryDirectory() as name:
+        options = [str(word) for word in pole(out=Path(name, "tried"), steps=1000)]
+        tried = subprocess.run([*PROGRAM, *options], capture_output=True, text=True, check=False)
+        lacks_numpy = "No module named 'numpy'" in tried.stderr
+        can_save = "cannot save to files" not in tried.stderr
+        if lacks_numpy or (tried.returncode == 2 and (DEVICE != "cpu" or not can_save)):
+            print(f"skipped: {'this Python has no NumPy' if lacks_numpy else tried.stderr.strip()}")
+            sys.exit(77)
+        yield Path(name)
 
 
 def main():
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        reason = why_not(folder / "tried")
-        if reason is not None:
-            print(f"skipped: {reason}")
-            sys.exit(77)
+    with new_folder() as folder:
         help_and_list()
         whole = folder / "whole"
         begun = time.monotonic()

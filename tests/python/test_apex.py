@@ -316,7 +316,7 @@ def test_a_training_is_resumed(tmp_path, refill):
     ({"num_envs": 4}, "num_envs is 4 and preset is apex-dqn-small"),
     ({"exploration_steps": 10}, "exploration_steps is 10 and preset is apex-dqn-small"),
     ({"lambda_": 0.5}, "lambda_ is 0.5 and preset is apex-dqn-small"),
-    ({"preset": None}, "actors is 2 and preset is fast-dqn-small-vectors, .* or take a preset of Ape-X: apex-dqn"),
+    ({"preset": None}, "actors is 2 and preset is fast-dqn-small-vectors, .* or take a preset of apex-dqn or"),
     ({"preset": "vrc-2021-small", "lambda_": 0.5}, "actors is 2 and preset is vrc-2021-small"),
     ({"preset": "apex-dqn"}, "\"apex-dqn\" needs frames of 84 x 84 bytes"),
     ({"actors": 1025}, 'actors is "1025"; it must be a whole number of 0 to 1024'),
