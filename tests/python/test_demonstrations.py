@@ -133,6 +133,22 @@ def test_a_data_set_becomes_demonstrations_of_a_training(device, tmp_path):
     assert result.stats.train_steps == 200
 
 
+@needs_files
+@pytest.mark.parametrize(("preset", "env"), [("apex-dqn-small", "CartPole-v1"), ("apex-dpg-small", "Pendulum")])
+def test_ape_x_draws_demonstrations_and_goes_on_with_them(device, tmp_path, preset, env):
+    common = {"env": env, "preset": preset, "device": device, "actors": 1, "prepopulation": 300, "steps": 1500,
+              "batch": 16, "eval_episodes": 0, "progress": False}
+    first = gpureplay.train(**common, out=tmp_path / "shown")  # whose updates the file counts, too
+    shown = {"demonstrations": tmp_path / "shown/checkpoint/replay.safetensors", "demonstration_ratio": 0.25}
+    result = gpureplay.train(**common, **shown, out=tmp_path / "run")
+    steps, drawn = result.stats.train_steps, result.agent._buffers[1]
+    assert drawn.priority_stats.updates - 16 * first.stats.train_steps == 4 * steps > 0 and len(drawn) > 1000
+    assert (tmp_path / "run/checkpoint/demonstrations.safetensors").exists()
+    longer = gpureplay.train(resume=tmp_path / "run", steps=result.stats.env_steps + 500, progress=False)
+    more = longer.agent._buffers[1].priority_stats.updates - drawn.priority_stats.updates
+    assert more == 4 * (longer.stats.train_steps - steps) > 0
+
+
 def test_train_takes_a_file(device, tmp_path):
     with pytest.raises(TypeError, match="agent has \"demonstrations\", which is a keyword of `train`"):
         gpureplay.train("CartPole-v1", steps=100, agent={"demonstrations": buffer_of(device, 1)})
