@@ -94,22 +94,29 @@ def test_the_module_plays(pole):
 
 
 @in_c
-def test_both_programs_evaluate(pole):
+@pytest.mark.parametrize("weights", ["last", "best"])
+def test_both_programs_evaluate_and_say_whose_weights(pole, weights):
     """Of the same games, with the same interval."""
     ours, theirs = (subprocess.run([*program, "evaluate", pole, "--greedy", "--episodes", "4", "--env", "CartPole-v1",
-                                    "--env-options", "max_steps=5"], check=True, timeout=120, capture_output=True,
-                                   text=True, env={**os.environ, "PYTHONPATH": str(PACKAGE)}).stdout
+                                    "--env-options", "max_steps=5", "--weights", weights], check=True, timeout=120,
+                                   capture_output=True, text=True,
+                                   env={**os.environ, "PYTHONPATH": str(PACKAGE)}).stdout
                     for program in ([sys.executable, "-m", "gpureplay"], [TRAIN]))
-    assert ours == "mean return 5 of 4 games, standard deviation 0, 95% interval 5 to 5, 5 steps a game\n"
-    assert theirs.endswith(ours)
+    best = r"of the best evaluation, \d\S* after \d+ steps, and " if weights == "best" else ""
+    result = "mean return 5 of 4 games, standard deviation 0, 95% interval 5 to 5, 5 steps a game"
+    assert ours == theirs and re.fullmatch(rf"the weights {best}of train step \d+\n{result}\n", ours), ours
+
+
+@in_c
+def test_the_interval_of_an_evaluation(pole):
     shown = module("train", "evaluate", pole, "--episodes", 3).stdout
     mean, deviation, low, high = map(float, re.fullmatch(
-        r"mean return (\S+) of 3 games, standard deviation (\S+), 95% interval (\S+) to (\S+), "
+        r"the weights of train step \d+\nmean return (\S+) of 3 games, standard deviation (\S+), 95% interval (\S+) to (\S+), "
         r"\S+ steps a game\n", shown).groups())
     half = 4.303 * deviation * math.sqrt(3 / 2) / math.sqrt(3)
     assert math.isclose(mean - low, half, rel_tol=1e-3) and math.isclose(high - mean, half, rel_tol=1e-3)
     alone = module("train", "evaluate", pole, "--episodes", 1, "--threads", 1).stdout
-    assert re.match(r"mean return \S+ of 1 game, standard deviation 0, \S+ steps a game\n", alone), alone
+    assert re.search(r"^mean return \S+ of 1 game, standard deviation 0, \S+ steps a game\n", alone, re.M), alone
     for envs in (0, 1025):
         assert f"--envs is {envs}; it must be 1 to 1024" in module(
             "train", "evaluate", pole, "--envs", envs, wanted=2).stderr
@@ -143,7 +150,8 @@ def test_a_file_needs_its_game(pole, tmp_path):
     assert "--env is missing and " in module("train", "evaluate", file, wanted=2).stderr
     given = ("--env", "CartPole-v1", "--episodes", 4, "--greedy", "--seed", 1)
     of_file = module("train", "evaluate", file, *given).stdout
-    assert of_file == module("train", "evaluate", pole, "--weights", "best", *given).stdout
+    of_run = module("train", "evaluate", pole, "--weights", "best", *given).stdout
+    assert of_file.splitlines()[-1] == of_run.splitlines()[-1]
 
 
 @in_c
@@ -155,9 +163,9 @@ def test_both_programs_draw_what_a_game_shows(kind, request):
     ours = module(words[0], *words[1:]).stdout.splitlines()
     theirs = subprocess.run([TRAIN, *words], check=True, timeout=120, capture_output=True, text=True).stdout
     if kind == "frames":  # in which nothing is random
-        assert [line for line in theirs.splitlines() if not line.startswith("the weights")] == ours
+        assert theirs.splitlines() == ours
     numbers = [line for line in ours if re.fullmatch(r"(-?[\d.e-]+ ){3}-?[\d.e-]+", line)]
-    assert kind == "frames" or f"{len(numbers)} steps" in ours[-2]
+    assert kind == "frames" or f"{len(numbers)} steps" in ours[-3]
 
 
 @in_c
@@ -281,7 +289,7 @@ def test_observations_of_other_spaces_are_played_as_they_were_trained(kind, tmp_
     assert wanted > 15
     assert list(play.play(folder, episodes=3, greedy=True, device="cpu", envs=2)) == [(wanted, 20)] * 3
     shown = module("play", folder, "--text", "--episodes", 1, "--greedy", cwd=tmp_path).stdout
-    assert f"game 1: return {wanted:.7g}, 20 steps\n" in shown and len(shown.splitlines()) == 22
+    assert f"game 1: return {wanted:.7g}, 20 steps\n" in shown and len(shown.splitlines()) == 23
 
 
 @in_c
@@ -339,7 +347,10 @@ def test_runs_are_compared_at_equal_steps(tmp_path):
     assert not late.stdout and "late has its first evaluation after 900 steps, and " in late.stderr
     assert f"{tmp_path / 'a-1'} its last one after 300; leave one of the two out" in late.stderr
     made_run(tmp_path / "empty", {})
-    assert "empty has no evaluation" in module("compare", tmp_path / "empty", wanted=2).stderr
+    told = module("compare", tmp_path / "empty", *sorted(tmp_path.glob("a-*")), "--out", tmp_path / "picture.png")
+    assert re.search(r"^MinAtar/Breakout +fast-dqn-small +3 +300", told.stdout, flags=re.M), told.stdout
+    assert f"{tmp_path / 'empty'}: no evaluation yet, and not compared\n" in told.stderr
+    assert f"{tmp_path / 'empty'}: no evaluation yet; a run" in module("compare", tmp_path / "empty", wanted=2).stderr
     assert f"{tmp_path} is no folder of a run: it has no config.json" in module("compare", tmp_path, wanted=2).stderr
 
 

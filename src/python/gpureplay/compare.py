@@ -67,16 +67,27 @@ def _kind_of(config: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def read_groups(folders: Sequence[str | os.PathLike[str]]) -> list[Group]:
-    """The runs by environment, preset and settings. ValueError: a run has no evaluation."""
+    """The runs that have an evaluation, by environment, preset and settings. ValueError: there are none."""
     groups = grouped(folders, lambda config: (*_kind_of(config), settings_of(config)))
-    configs, members = zip(*(groups[key] for key in sorted(groups)))
     found = []
-    for config, runs, label in zip(configs, members, _labels(configs, [runs[0] for runs in members])):
-        found.append(Group(_kind_of(config)[0], label, [evaluations_of(folder) for folder in runs], runs))
-        for folder, curve in zip(runs, found[-1].evaluations):
-            if not len(curve.steps):
-                raise ValueError(f"{folder} has no evaluation; each run that is compared must have one")
-    return found
+    for key in sorted(groups):
+        config, runs = groups[key]
+        curves = {folder: curve for folder in runs if len((curve := evaluations_of(folder)).steps)}
+        if curves:
+            found.append((config, curves))
+    if not found:
+        raise ValueError(f"{', '.join(map(str, folders))}: no evaluation yet; a run that is compared must have one")
+    configs = [config for config, _ in found]
+    labels = _labels(configs, [next(iter(curves)) for _, curves in found])
+    return [Group(_kind_of(config)[0], label, list(curves.values()), list(curves))
+            for (config, curves), label in zip(found, labels)]
+
+
+def left_out(groups: Sequence[Group], folders: Sequence[str | os.PathLike[str]]) -> list[str]:
+    """A sentence for the runs that are in no group."""
+    compared = {folder for group in groups for folder in group.folders}
+    missing = [str(folder) for folder in folders if Path(folder) not in compared]
+    return [f"{', '.join(missing)}: no evaluation yet, and not compared"] if missing else []
 
 
 def repeated_seeds(folders: Sequence[str | os.PathLike[str]]) -> list[str]:
@@ -157,7 +168,7 @@ def main() -> int:
     try:
         groups = read_groups(runs)
         print(table_of(rows_of(groups)), flush=True)
-        for sentence in repeated_seeds(runs):
+        for sentence in left_out(groups, runs) + repeated_seeds(runs):
             print(sentence, file=sys.stderr)
         folders = {os.path.dirname(os.path.abspath(run)) for run in runs}
         out = given.out or os.path.join(os.path.commonpath(sorted(folders)), "compare.png")

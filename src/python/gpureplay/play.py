@@ -13,6 +13,7 @@ import argparse
 import collections
 import contextlib
 import importlib.util
+import json
 import math
 import os
 import re
@@ -133,7 +134,8 @@ def _epsilon_of(config: dict[str, Any]) -> float:
 def play(run: str | os.PathLike[str], *, episodes: int = 5, seed: int = 1, weights: str = "last", greedy: bool = False,
          epsilon: float | None = None, env: str | None = None, env_options: str | None = None,
          video: str | None = None, device: str = "auto", threads: int = 0, envs: int = 1,
-         on_obs: Callable[[Any], Any] | None = None, stop: Callable[[], Any] | None = None) -> Iterator[Game]:
+         on_weights: Callable[[int], Any] | None = None, on_obs: Callable[[Any], Any] | None = None,
+         stop: Callable[[], Any] | None = None) -> Iterator[Game]:
     """Plays games, each yielded when it has ended.
 
     run: the folder of a run, or a learner's file, which needs env. weights: "last", or "best": those of its best
@@ -141,8 +143,8 @@ def play(run: str | os.PathLike[str], *, episodes: int = 5, seed: int = 1, weigh
     epsilon: the probability of a random action; None: that of the run's evaluations. greedy: the best action always.
     env, env_options: in place of those of the run. video: the folder to which each episode is recorded.
     threads: that compute on the CPU; 0: all cores. envs: environments that play at the same time, with one inference.
-    on_obs: gets what the first of them shows before each of its steps. stop: asked before each step of all; True: no
-    further one.
+    on_weights: gets the train step that the weights are of, before the first game. on_obs: gets what the first of the
+    environments shows before each of its steps. stop: asked before each step of all; True: no further one.
     """
     folder = Path(run)
     config = _config_of(folder, env)
@@ -152,6 +154,8 @@ def play(run: str | os.PathLike[str], *, episodes: int = 5, seed: int = 1, weigh
     with contextlib.ExitStack() as closing:
         opened = closing.enter_context(Device(device, threads=threads))
         policy = closing.enter_context(Policy.open(folder / _FILES[weights], device=opened, seed=seed, max_batch=envs))
+        if on_weights is not None:
+            on_weights(policy.version)
         made = []
         for number in range(envs):
             made.append(_make(config, env, env_options, video, number))
@@ -261,6 +265,16 @@ def _whole(text: str) -> int:
     raise argparse.ArgumentTypeError(f"it is {text!r}; it must be a whole number")
 
 
+def _show_weights(best: Path | None, train_step: int) -> None:
+    """best: the file of the best evaluation's, which has that evaluation in its header."""
+    evaluation = ""
+    if best is not None:
+        with best.open("rb") as file:
+            about = json.loads(file.read(int.from_bytes(file.read(8), "little")))["__metadata__"]
+        evaluation = f"of the best evaluation, {float(about['mean_return']):.7g} after {about['env_steps']} steps, and "
+    print(f"the weights {evaluation}of train step {train_step}")
+
+
 def _show_result(games: list[Game]) -> None:
     scores = np.array([game.score for game in games])
     mean, half = interval(scores) if len(games) > 1 else (scores[0], 0.0)
@@ -313,11 +327,14 @@ def main(command: str = "play") -> int:
         options = _config_of(Path(given["run"]), given.get("env"))["options"]
         given = {**{name: int(options[name]) for name in ("seed", "threads") if name in options}, **given}
         received = _listen_to_signals()
-        for game in play(given.pop("run"), stop=lambda: received, **given):
+        best = Path(given["run"], _FILES["best"]) if given.get("weights") == "best" else None
+        steps: list[int] = []
+        for game in play(given.pop("run"), stop=lambda: received, on_weights=steps.append, **given):
             games.append(game)
             if is_play:
                 print(f"game {len(games)}: return {game.score:.7g}, {game.length} steps", flush=True)
         if games:
+            _show_weights(best, *steps)
             _show_result(games)
     except BrokenPipeError:
         return end_without_reader()
