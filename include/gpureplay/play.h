@@ -19,6 +19,8 @@
 extern "C" {
 #endif
 
+/* What is played, by which weights, how an action is chosen, and what the caller hears of it. Only `path` has no
+ * default; a file that is no folder of a run also needs the option env. */
 typedef struct gpur_play_config {
     uint64_t size;    /* sizeof(gpur_play_config), as the caller was compiled */
     const char *path; /* the folder of a run (training.h), or a file of a learner, of a policy or of weights */
