@@ -187,7 +187,8 @@ EXPERIMENTS = {
         ("Pendulum",), {name: later("demonstrations", "run", part, "3e-3", "4") for name, part in
                         (("none", "0"), ("in the same buffer", "own"), ("a quarter of each batch", "0.25"),
                          ("half of each batch", "0.5"))},
-        seeds(1, 16), {"steps": 4000, "period": 500, "last_steps": 3999}, base="none"),
+        seeds(1, 16), {"steps": 4000, "period": 500, "last_steps": 3999}, base="none",
+        metrics={"last": "the evaluations after the first", "evaluated": "the last evaluation"}),
 }
 
 if __name__ == "__main__":

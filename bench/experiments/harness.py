@@ -65,7 +65,7 @@ class Experiment(NamedTuple):
     the other seeds. kinds: of the systems whose names begin so the seeds of `choice` choose one each. random: gives the
     returns of a random player of a task. lowest: the lowest difference allowed, as a share of the gain over that
     player. enough: the seeds end once the half of each interval is at most this share of that gain, after FEWEST of
-    them; 0: all are run."""
+    them; 0: all are run. metrics: how tables name the two."""
 
     tasks: tuple[str, ...]
     systems: dict[str, System]
@@ -78,6 +78,7 @@ class Experiment(NamedTuple):
     random: Callable[[str], list[float]] | None = None
     lowest: float = -0.1
     enough: float = 0.0
+    metrics: dict[str, str] = METRICS
     jobs: int | None = None  # None: as many as there are cores
 
 
@@ -312,9 +313,10 @@ def table(experiment: Experiment, given: argparse.Namespace) -> None:
                  if of(runs, system, task, those)]
         chance = chance_of(runs, chosen[-1], task, seeds)
         rows += [[task, "random player", f"{len(chance)} values", spread(chance), *[""] * 7]] if chance else []
-        for pair, metric in itertools.product(pairs_of(experiment, chosen), METRICS):
+        for pair, metric in itertools.product(pairs_of(experiment, chosen), experiment.metrics):
             differences += difference_of(experiment, runs, task, pair, metric, seeds)
-    print_table(["task", "system", "seeds", "return of the last episodes, and deviation", "above random by 10 errors",
+    print_table(["task", "system", "seeds", f"return of {experiment.metrics['last']}, and deviation",
+                 "above random by 10 errors",
                  "evaluated at the end, and deviation", "median; lowest, highest", "age of the acting weights, "
                  "train steps", "seconds a run, median", "by the clock", "seconds a million steps"], rows)
     if differences:
@@ -329,7 +331,8 @@ def difference_of(experiment: Experiment, runs: list[Run], task: str, pair: tupl
     if min(len(mine), len(theirs)) < 2:
         return []
     found, half = interval(mine, theirs)
-    row = [task, " minus ".join(pair), METRICS[metric], f"{found:+.2f} ({found - half:+.2f} to {found + half:+.2f})"]
+    row = [task, " minus ".join(pair), experiment.metrics[metric],
+           f"{found:+.2f} ({found - half:+.2f} to {found + half:+.2f})"]
     chance = chance_of(runs, pair[1], task, seeds)
     if not chance:
         return [[*row, "", "", ""]]
