@@ -648,6 +648,85 @@ def test_minari_in_lanes_and_with_fields_of_its_own(tmp_path, monkeypatch):
     assert "of/stopped-v0" not in minari.list_local_datasets()
 
 
+# Actions that are not -1 to 1.
+
+
+def pendulum_columns(count=60):
+    """The steps of three episodes, with actions of two numbers, which have bounds of their own."""
+    random = np.random.default_rng(31)
+    obs = numbers(random, (count + 1, 3), "float32")
+    actions = random.uniform([-2, 0], [2, 10], (count, 2)).astype("float32")
+    actions[0], actions[1] = (-2, 0), (2, 10)
+    ends = np.arange(count) % 20 == 19
+    return {"obs": obs[:-1], "action": actions, "reward": numbers(random, count, "float32"), "next_obs": obs[1:],
+            "terminated": np.zeros(count, bool), "truncated": ends}
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("way", ["numpy", "d4rl", "arrow", "parquet", "lerobot", "minari"])
+def test_actions_are_scaled_and_come_back(tmp_path, monkeypatch, way):
+    columns, bounds = pendulum_columns(), ([-2, 0], [2, 10])
+    low, high = np.array(bounds, np.float64)
+    buffer = data.from_numpy(columns, action_bounds=bounds, device="cpu")
+    order = np.argsort(buffer.gather(np.arange(60)).id)
+    wanted = (columns["action"].astype(np.float64) - low) / (high - low) * 2 - 1
+    stored = np.array(buffer.gather(np.arange(60)).action)[order]
+    assert np.abs(stored - wanted).max() < 1e-6 and (np.abs(stored) <= 1).all()
+    assert (stored[0] == -1).all() and (stored[1] == 1).all()
+    given, place = {"device": "cpu", "action_bounds": bounds}, tmp_path / "there"
+    if way == "numpy":
+        found, again = data.to_numpy(buffer, action_bounds=bounds)["action"], buffer
+    elif way == "arrow":
+        pytest.importorskip("pyarrow")
+        again = data.from_arrow(data.to_arrow(buffer, action_bounds=bounds), **given)
+    elif way == "minari":
+        minari_of(tmp_path, monkeypatch)
+        dataset = data.to_minari(buffer, "of/bounds-v0", action_bounds=bounds)
+        assert dataset.action_space.low.tolist() == bounds[0] and dataset.action_space.high.tolist() == bounds[1]
+        found = np.concatenate([one.actions for one in dataset.iterate_episodes()])
+        again = data.from_minari(dataset, device="cpu", action_bounds=True)
+        assert again._action_space.low.tolist() == [-1, -1] and again._action_space.high.tolist() == [1, 1]
+    else:
+        pytest.importorskip({"d4rl": "h5py"}.get(way, "pyarrow"))
+        getattr(data, f"to_{way}")(buffer, place, action_bounds=bounds)
+        again = getattr(data, f"from_{way}")(place, **given)
+    if way in ("numpy", "minari"):
+        assert np.abs(found - columns["action"]).max() < 2e-6 and found.dtype == np.float32
+    got = np.array(again.gather(np.arange(60)).action)
+    assert np.abs(got - stored).max() < 1e-6 and (np.abs(got) <= 1).all()
+
+
+def test_a_learner_of_vectors_trains_on_scaled_actions(tmp_path):
+    gymnasium = pytest.importorskip("gymnasium")
+    columns = pendulum_columns(100)
+    columns["action"] = columns["action"][:, :1]
+    spaces = {"observation_space": gymnasium.spaces.Box(-9, 9, (3,)), "action_space": gymnasium.spaces.Box(-2, 2, (1,))}
+    refused = data.from_numpy(columns, device="cpu", **spaces)
+    with pytest.raises(gpureplay.InvalidArgument, match="action_bounds=True"):
+        gpureplay.train_offline(refused, "offline-dpg", steps=5, progress=False)
+    buffer = data.from_numpy(columns, action_bounds=True, device="cpu", **spaces)
+    result = gpureplay.train_offline(buffer, "offline-dpg", env="Pendulum", steps=20, eval_episodes=1, progress=False)
+    assert result.stats.train_steps == 20 and -3000 < result.evaluations["mean_return"][0] < 0
+
+
+def test_bounds_that_do_not_fit_are_refused():
+    columns = pendulum_columns()
+    for bounds, error, match in (
+            (True, ValueError, r"action_bounds is True and the action space is None; it must be a Box"),
+            ((0, 1, 2), TypeError, r"action_bounds is \(0, 1, 2\); it must be \(low, high\), True or None"),
+            ((1, -1), ValueError, "action_bounds is 1.0 to -1.0; the bounds must be finite, and low below high"),
+            ((0, float("inf")), ValueError, "the bounds must be finite"),
+            ((-1, 1), ValueError, "an action has -2; it must be within action_bounds, -1.0 to 1.0")):
+        with pytest.raises(error, match=match):
+            data.from_numpy(columns, action_bounds=bounds, device="cpu")
+    with pytest.raises(TypeError, match="actions are int64 and action_bounds is given; only floats are scaled"):
+        data.from_numpy({**columns, "action": np.zeros(60, np.int64)}, action_bounds=(0, 1), device="cpu")
+    parts = {"action.a": columns["action"], "action.b": columns["action"]}
+    del columns["action"]
+    with pytest.raises(ValueError, match="actions have the parts .a, .b and action_bounds is given"):
+        data.from_numpy({**columns, **parts}, action_bounds=(0, 1), device="cpu")
+
+
 # What is refused.
 
 

@@ -180,7 +180,8 @@ def bounds_refusal(space: Any) -> str:
     if np.isfinite(space.low).all() and np.isfinite(space.high).all():
         wrapper = _of_either("RescaleAction(env, -1, 1)", "RescaleAction(envs, -1, 1)", None)
         return (f"the buffer's actions are {space}, and a DDPG's are -1 to 1; make the environment with {wrapper} and "
-                "the buffer for that: it scales the actions of `act_vectors` to what the environment takes")
+                "the buffer for that: it scales the actions of `act_vectors` to what the environment takes. A data set "
+                "is read with action_bounds=True")
     shape = tuple(map(int, space.shape))
     wrapper = _transform("Action", "lambda action: 10 * action", f"gymnasium.spaces.Box(-1, 1, {shape})", None)
     return (f"the buffer's actions are {space}, without finite bounds, and a DDPG's are -1 to 1; make the environment "

@@ -18,6 +18,10 @@ above 1 must have been made with keep_steps=True, but for a `LaneBuffer`. Episod
 are left out, with a warning, unless partial=True. Rewards that were clipped stay so, but with keep_steps and n_step
 above 1. `to_numpy`, `to_arrow` and `to_parquet` write transitions as they are stored.
 
+A `DDPG` takes actions of -1 to 1. action_bounds: (low, high) of the data set's actions, numbers or an array each, for
+which -1 and 1 then stand in the buffer, on the way in as on the way out; True: those of the data set's action space, or
+of the action_space that is given. The buffer's action space is then -1 to 1. Numbers come back but for rounding.
+
 ValueError: the buffer has not the room; both numbers are said. TypeError, KeyError: a field is missing, or has another
 dtype. InvalidArgument: the buffer cannot tell its steps. ModuleNotFoundError: the format's package is not installed.
 """
@@ -35,6 +39,7 @@ from typing import TYPE_CHECKING, Any, Union
 import numpy as np
 
 from . import _arrow, _lerobot
+from ._bounds import ActionBounds, bounds_of
 from ._buffer import ReplayBuffer
 from ._episodes import (Buffer, Episode, Episodes, Leaves, Progress, fill, is_leaf_of, leaves_of, needed, nested,
                         refuse_capacity, restored, transitions)
@@ -79,8 +84,11 @@ def _made(fields: Any, action_space: Any, lengths: np.ndarray, settings: dict[st
     return ReplayBuffer(max(rows, 2) if capacity is None else capacity, fields, action_space, **settings)
 
 
-def _from_table(table: Table, into: Any, spaces: tuple[Any, Any], settings: dict[str, Any],
+def _from_table(table: Table, into: Any, spaces: tuple[Any, Any], action_bounds: Any, settings: dict[str, Any],
                 progress: Progress | None, max_episode_steps: int | None = None) -> Any:
+    bounds = bounds_of(action_bounds, spaces[1])
+    if bounds is not None:
+        table, spaces = bounds.store_column(table), (spaces[0], _scaled_space(bounds, spaces[1]))
     if max_episode_steps is not None:
         integer("max_episode_steps", max_episode_steps, 1)
     if not _is_given(into, settings):
@@ -92,6 +100,10 @@ def _from_table(table: Table, into: Any, spaces: tuple[Any, Any], settings: dict
     return into
 
 
+def _scaled_space(bounds: ActionBounds | None, space: Any) -> Any:
+    return space if bounds is None or space is None else bounds.space(space)
+
+
 def _has_frames(settings: Mapping[str, Any]) -> bool:
     return settings.get("layout") == "frames" or (settings.get("frame_stack") or 1) > 1
 
@@ -99,7 +111,8 @@ def _has_frames(settings: Mapping[str, Any]) -> bool:
 # Minari.
 
 
-def from_minari(dataset: Any, *, into: B | None = None, progress: Progress | None = None, **settings: Any) -> B:
+def from_minari(dataset: Any, *, action_bounds: Any = None, into: B | None = None, progress: Progress | None = None,
+                **settings: Any) -> B:
     """The steps of a Minari dataset, or of the one of this id. Its spaces become those of the buffer. Of its infos,
     those are taken that have the name of a field of `into`."""
     minari = needed("minari", "from_minari")
@@ -110,9 +123,11 @@ def from_minari(dataset: Any, *, into: B | None = None, progress: Progress | Non
     lengths = np.array([one["total_steps"] for one in
                         dataset.storage.get_episode_metadata(dataset.episode_indices)], np.int64)
     buffer: Any = into
+    bounds = bounds_of(action_bounds, dataset.action_space)
     if not _is_given(into, settings):
-        buffer = _made(dataset.observation_space, dataset.action_space, lengths, settings)
-    fill(buffer, Episodes(lengths, map(_of_minari, dataset.iterate_episodes())), progress)
+        buffer = _made(dataset.observation_space, _scaled_space(bounds, dataset.action_space), lengths, settings)
+    episodes = Episodes(lengths, map(_of_minari, dataset.iterate_episodes()))
+    fill(buffer, episodes if bounds is None else bounds.store(episodes), progress)
     return buffer  # type: ignore[no-any-return]
 
 
@@ -128,7 +143,8 @@ def _of_minari(episode: Any) -> Episode:
 
 
 def to_minari(buffer: Buffer, dataset_id: str, *, observation_space: Any = None, action_space: Any = None,
-              partial: bool = False, progress: Progress | None = None, **metadata: Any) -> Any:
+              action_bounds: Any = None, partial: bool = False, progress: Progress | None = None, **metadata: Any
+              ) -> Any:
     """Writes the episodes of a buffer as a new Minari dataset, which is returned. The spaces are by default those of
     the buffer, or where it was made of fields boxes of their shapes and dtypes. Fields of your own become infos, with
     zeros for the reset. metadata: other arguments of minari.create_dataset_from_buffers (env, author, data_format ...).
@@ -137,11 +153,14 @@ def to_minari(buffer: Buffer, dataset_id: str, *, observation_space: Any = None,
     if not isinstance(dataset_id, str) or not re.search(r"-v\d+$", dataset_id):
         raise ValueError(f"dataset_id is {dataset_id!r}; it must be a text such as \"namespace/name-v0\"")
     collector: Any = needed("minari.data_collector", "to_minari")
+    bounds = bounds_of(action_bounds, action_space)
+    if bounds is not None and action_space is None:
+        action_space = _box_between(bounds, _space_of(buffer, "action"))
     spaces = [_space_of(buffer, name) if space is None else space
               for name, space in (("obs", observation_space), ("action", action_space))]
     if "jpeg_encoding" in inspect.signature(minari.create_dataset_from_buffers).parameters:
         metadata.setdefault("jpeg_encoding", False)
-    dataset, done, episodes = None, 0, restored(buffer, partial)
+    dataset, done, episodes = None, 0, _restored(buffer, partial, bounds)
     try:
         for group in _groups(episodes.each):
             buffers = [_to_minari(collector.EpisodeBuffer, spaces, episode) for episode in group]
@@ -194,6 +213,16 @@ def _space_of(buffer: Buffer, root: str) -> Any:
     return spaces.Dict({field.name[len(root) + 1:]: _box_of(spaces, field) for field in found})
 
 
+def _box_between(bounds: ActionBounds, like: Any) -> Any:
+    low, high = (np.broadcast_to(bound, like.shape).astype(np.float32) for bound in bounds)
+    return needed("gymnasium", "to_minari").spaces.Box(low, high, like.shape, np.float32)
+
+
+def _restored(buffer: Buffer, partial: bool, bounds: ActionBounds | None) -> Episodes:
+    found = restored(buffer, partial)
+    return found if bounds is None else bounds.give(found)
+
+
 def _box_of(spaces: Any, field: Field) -> Any:
     if field.dtype.kind == "b":
         return spaces.MultiBinary(field.shape or 1)
@@ -208,7 +237,7 @@ _D4RL = {"observations": "obs", "actions": "action", "rewards": "reward", "next_
          "terminals": "terminated", "timeouts": "truncated"}
 
 
-def from_d4rl(source: Any, *, observation_space: Any = None, action_space: Any = None,
+def from_d4rl(source: Any, *, observation_space: Any = None, action_space: Any = None, action_bounds: Any = None,
               max_episode_steps: int | None = None, into: B | None = None, progress: Progress | None = None,
               **settings: Any) -> B:
     """The steps of a data set in D4RL's form: the path of an HDF5 file, an h5py.File, or a dict of arrays such as
@@ -230,7 +259,7 @@ def from_d4rl(source: Any, *, observation_space: Any = None, action_space: Any =
             if name in source:
                 columns.update({own + leaf: array for leaf, array in _leaves_of_file(source[name])})
         table = table_of(columns, {own: name for name, own in _D4RL.items() if own not in ("next_obs", "truncated")})
-        found: Any = _from_table(table, into, (observation_space, action_space), settings, progress,
+        found: Any = _from_table(table, into, (observation_space, action_space), action_bounds, settings, progress,
                                  max_episode_steps)
     return found  # type: ignore[no-any-return]
 
@@ -244,12 +273,12 @@ def _leaves_of_file(found: Any, name: str = "") -> Iterator[tuple[str, Any]]:
         yield name, found if hasattr(found, "shape") else np.asarray(found)
 
 
-def to_d4rl(buffer: Buffer, path: Path, *, partial: bool = False, compression: Any = None,
+def to_d4rl(buffer: Buffer, path: Path, *, action_bounds: Any = None, partial: bool = False, compression: Any = None,
             progress: Progress | None = None) -> None:
     """Writes the episodes of a buffer as an HDF5 file in D4RL's form, with timeouts and next_observations. Fields of
     your own are arrays of their names. compression: as for h5py, say "gzip". The file at `path` is the old one or the
     new one, and complete."""
-    h5py, episodes, done = needed("h5py", "to_d4rl"), restored(buffer, partial), 0
+    h5py, episodes, done = needed("h5py", "to_d4rl"), _restored(buffer, partial, bounds_of(action_bounds, None)), 0
     steps = int(episodes.lengths.sum())
     with _replaced(path) as part, h5py.File(part, "w") as file:
         for episode in episodes.each:
@@ -294,8 +323,8 @@ def _replaced(path: Path) -> Iterator[str]:
 
 
 def from_lerobot(folder: Path, *, observations: Sequence[str] | None = None, observation_space: Any = None,
-                 action_space: Any = None, final_reward: float | None = None, into: B | None = None,
-                 progress: Progress | None = None, **settings: Any) -> B:
+                 action_space: Any = None, action_bounds: Any = None, final_reward: float | None = None,
+                 into: B | None = None, progress: Progress | None = None, **settings: Any) -> B:
     """The steps of a LeRobot data set in this folder, of its form 2.0 to 3.0, as LeRobot's own replay buffer reads
     them: next.done is terminated. Images of frames are read; videos are not, and are refused unless `observations`
     names the features that are. An observation is the frame after; the last frame of an episode that did not terminate
@@ -304,23 +333,23 @@ def from_lerobot(folder: Path, *, observations: Sequence[str] | None = None, obs
     final_reward: for demonstrations without next.reward: that of the last step of each episode, which then terminates.
         The other steps have 0."""
     found = _lerobot.Folder(os.fspath(folder), observations)
-    episodes = found.episodes(final_reward)
+    episodes, bounds = found.episodes(final_reward), bounds_of(action_bounds, action_space)
     buffer: Any = into
     if not _is_given(into, settings):
         fields = found.default_fields() if observation_space is None else observation_space
-        buffer = _made(fields, action_space, episodes.lengths, settings)
-    fill(buffer, episodes, progress)
+        buffer = _made(fields, _scaled_space(bounds, action_space), episodes.lengths, settings)
+    fill(buffer, episodes if bounds is None else bounds.store(episodes), progress)
     return buffer  # type: ignore[no-any-return]
 
 
 def to_lerobot(buffer: Buffer, folder: Path, *, fps: int = 30, task: str = "", robot_type: str | None = None,
-               partial: bool = False, progress: Progress | None = None) -> None:
+               action_bounds: Any = None, partial: bool = False, progress: Progress | None = None) -> None:
     """Writes the episodes of a buffer as a LeRobot data set, form 3.0, in a new folder. An observation of one array is
     observation.state, or observation.image if it is an image (height, width, 3); parts of a Dict are observation.key.
     next.done is terminated, next.truncated truncated, and fields of your own are complementary_info. The observations
     after the last steps are in meta/episodes, where LeRobot does not read them, and `from_lerobot` does."""
     integer("fps", fps, 1)
-    episodes, done = restored(buffer, partial), 0
+    episodes, done = _restored(buffer, partial, bounds_of(action_bounds, None)), 0
     os.makedirs(folder)
     writing = _lerobot.Writing(os.fspath(folder), fps, task, robot_type)
     try:
@@ -340,7 +369,8 @@ def to_lerobot(buffer: Buffer, folder: Path, *, fps: int = 30, task: str = "", r
 
 
 def from_numpy(arrays: Mapping[str, Any], *, observation_space: Any = None, action_space: Any = None,
-               into: B | None = None, progress: Progress | None = None, **settings: Any) -> B:
+               action_bounds: Any = None, into: B | None = None, progress: Progress | None = None, **settings: Any
+               ) -> B:
     """Transitions of arrays (count, ...) by the names of fields, as `to_numpy` gives them: obs, action, reward,
     terminated, and where they are there next_obs, truncated and others. They are added as they are where the buffer
     stores such rows: layout "rows" without sequences, and n_step above 1 with a column discount, or 1 without
@@ -351,44 +381,44 @@ def from_numpy(arrays: Mapping[str, Any], *, observation_space: Any = None, acti
     if not isinstance(arrays, Mapping):
         raise TypeError(f"arrays is {arrays!r}; it must be a dict of arrays")
     columns = {f"{name}{leaf}": array for name, value in arrays.items() for leaf, array in leaves_of(value)}
-    found: Any = _from_table(table_of(columns), into, (observation_space, action_space), settings, progress)
-    return found  # type: ignore[no-any-return]
-
-
-def to_numpy(buffer: Buffer) -> dict[str, np.ndarray]:
-    """The transitions of a buffer in the order of their ids: arrays (count, ...) by the names of fields, with "id",
-    and for a prioritized ReplayBuffer "priority", which has priority_offset in it. Those of a LaneBuffer are single
-    steps, with "previous", the id of the lane's transition before, or -1."""
-    parts = list(transitions(buffer))
-    if not parts:
-        raise ValueError("the buffer is empty; it must have a transition")
-    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
-
-
-def from_arrow(table: Any, *, observation_space: Any = None, action_space: Any = None, into: B | None = None,
-               progress: Progress | None = None, **settings: Any) -> B:
-    """As `from_numpy`, of the columns of pyarrow's Table, RecordBatch or RecordBatchReader. What has several numbers in
-    a row is a list, a list of lists, or a tensor of a fixed shape."""
-    found: Any = _from_arrow(_arrow.of_table(table), into, (observation_space, action_space), settings, progress)
-    return found  # type: ignore[no-any-return]
-
-
-def to_arrow(buffer: Buffer) -> Any:
-    """The transitions of `to_numpy` as a Table of pyarrow. What has several numbers in a row is a list of a fixed size,
-    and the metadata of its column have the shape."""
-    schema, batches = _arrow.record_batches(_some(buffer))
-    return _arrow.arrow().Table.from_batches(batches, schema)
-
-
-def from_parquet(path: Path, *, observation_space: Any = None, action_space: Any = None, into: B | None = None,
-                 progress: Progress | None = None, **settings: Any) -> B:
-    """As `from_arrow`, of a Parquet file, which is read in parts."""
-    found: Any = _from_arrow(_arrow.of_files([os.fspath(path)]), into, (observation_space, action_space), settings,
+    found: Any = _from_table(table_of(columns), into, (observation_space, action_space), action_bounds, settings,
                              progress)
     return found  # type: ignore[no-any-return]
 
 
-def to_parquet(buffer: Buffer, path: Path, *, progress: Progress | None = None) -> None:
+def to_numpy(buffer: Buffer, *, action_bounds: Any = None) -> dict[str, np.ndarray]:
+    """The transitions of a buffer in the order of their ids: arrays (count, ...) by the names of fields, with "id",
+    and for a prioritized ReplayBuffer "priority", which has priority_offset in it. Those of a LaneBuffer are single
+    steps, with "previous", the id of the lane's transition before, or -1."""
+    parts = list(_some(buffer, action_bounds))
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+
+
+def from_arrow(table: Any, *, observation_space: Any = None, action_space: Any = None, action_bounds: Any = None,
+               into: B | None = None, progress: Progress | None = None, **settings: Any) -> B:
+    """As `from_numpy`, of the columns of pyarrow's Table, RecordBatch or RecordBatchReader. What has several numbers in
+    a row is a list, a list of lists, or a tensor of a fixed shape."""
+    found: Any = _from_arrow(_arrow.of_table(table), into, (observation_space, action_space), action_bounds, settings,
+                             progress)
+    return found  # type: ignore[no-any-return]
+
+
+def to_arrow(buffer: Buffer, *, action_bounds: Any = None) -> Any:
+    """The transitions of `to_numpy` as a Table of pyarrow. What has several numbers in a row is a list of a fixed size,
+    and the metadata of its column have the shape."""
+    schema, batches = _arrow.record_batches(_some(buffer, action_bounds))
+    return _arrow.arrow().Table.from_batches(batches, schema)
+
+
+def from_parquet(path: Path, *, observation_space: Any = None, action_space: Any = None, action_bounds: Any = None,
+                 into: B | None = None, progress: Progress | None = None, **settings: Any) -> B:
+    """As `from_arrow`, of a Parquet file, which is read in parts."""
+    found: Any = _from_arrow(_arrow.of_files([os.fspath(path)]), into, (observation_space, action_space),
+                             action_bounds, settings, progress)
+    return found  # type: ignore[no-any-return]
+
+
+def to_parquet(buffer: Buffer, path: Path, *, action_bounds: Any = None, progress: Progress | None = None) -> None:
     """Writes the transitions of `to_arrow` as a Parquet file. The file at `path` is the old one or the new one, and
     complete."""
     done, count = 0, len(buffer)
@@ -400,12 +430,14 @@ def to_parquet(buffer: Buffer, path: Path, *, progress: Progress | None = None) 
             progress(done, count)
 
     with _replaced(path) as part:
-        _arrow.write_parquet(part, _some(buffer), note)
+        _arrow.write_parquet(part, _some(buffer, action_bounds), note)
 
 
-def _some(buffer: Buffer) -> Iterator[Leaves]:
+def _some(buffer: Buffer, action_bounds: Any) -> Iterator[Leaves]:
     """Transitions in parts, of which there is one. ValueError: the buffer is empty."""
-    parts = transitions(buffer)
+    bounds, parts = bounds_of(action_bounds, None), transitions(buffer)
+    if bounds is not None:
+        parts = map(bounds.give_column, parts)
     first = next(parts, None)
     if first is None:
         raise ValueError("the buffer is empty; it must have a transition")
@@ -413,6 +445,6 @@ def _some(buffer: Buffer) -> Iterator[Leaves]:
     yield from parts
 
 
-def _from_arrow(found: _arrow.ArrowTable, into: Any, spaces: tuple[Any, Any], settings: dict[str, Any],
-                progress: Progress | None) -> Any:
-    return _from_table(table_of(found.columns), into, spaces, settings, progress)
+def _from_arrow(found: _arrow.ArrowTable, into: Any, spaces: tuple[Any, Any], action_bounds: Any,
+                settings: dict[str, Any], progress: Progress | None) -> Any:
+    return _from_table(table_of(found.columns), into, spaces, action_bounds, settings, progress)
