@@ -171,6 +171,7 @@ typedef struct gpur_weight_update_args {
     float mean_decay, square_decay, momentum;
     float epsilon_inside, epsilon_outside; /* added inside and outside the square root */
     float clip_value, clip_norm;           /* 0: no such clipping */
+    float weight_decay;                    /* ADAM; 0: none */
     float target_rate; /* the part of the way to the new weights that a copy takes the target; 1: all of it */
 } gpur_weight_update_args;
 

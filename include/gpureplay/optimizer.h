@@ -23,6 +23,9 @@ extern "C" {
  *   RMSPROP_DEEPMIND  m = d m + (1-d) g, v = d v + (1-d) g^2, from 0; w -= lr g / sqrt(v - m^2 + eps)
  *                                                                                     [Mnih et al. 2015]
  *
+ * With weight_decay, ADAM and ADAM_TF begin with w -= lr weight_decay w, for every weight and bias: AdamW [Loshchilov &
+ * Hutter 2019, algorithm 2, with the decay multiplied by lr], as PyTorch computes it.
+ *
  * With `centered`, the other RMSPROP_* use v - m^2 in place of v under the root, too. KERAS2 is Keras 2.1; Keras 3
  * computes RMSPROP_TF with v from 0, which none of these does.
  */
@@ -47,7 +50,8 @@ typedef struct gpur_optimizer_config {
     float epsilon;               /* above 0 */
     float clip_norm;     /* above 0: gradients are scaled down so that their global norm is at most this. 0: off */
     float clip_value;    /* above 0: each gradient component is clipped to [-clip_value, clip_value] first. 0: off */
-    int64_t reserved[4]; /* 0; see gpur_schedule */
+    double weight_decay; /* ADAM*; above 0: as said above. 0: off, as it must be with the other kinds */
+    int64_t reserved[3]; /* 0; see gpur_schedule */
 } gpur_optimizer_config;
 
 #ifdef __cplusplus

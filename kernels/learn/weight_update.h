@@ -4,7 +4,8 @@
  *
  *   Adam     m = b1 m + (1 - b1) g, v = b2 v + (1 - b2) g^2,
  *            w -= lr m^ / (sqrt(v^) + eps), m^ = m / (1 - b1^t), v^ = v / (1 - b2^t) [Kingma & Ba 2015, algorithm 1];
- *            with correct_rate w -= lr sqrt(1 - b2^t) / (1 - b1^t) m / (sqrt(v) + eps) [end of section 2 there]
+ *            with correct_rate w -= lr sqrt(1 - b2^t) / (1 - b1^t) m / (sqrt(v) + eps) [end of section 2 there];
+ *            with weight_decay w -= lr weight_decay w, too [Loshchilov & Hutter 2019, algorithm 2]
  *   RMSProp  v = b v + (1 - b) g^2, w -= lr g / sqrt(v), with what each library adds to it: the formula of each
  *            kind is in gpureplay/optimizer.h
  *
@@ -28,6 +29,7 @@ typedef struct gpur_weight_update_rates {
     float inner, outer;                                 /* learning rate: on what is added to the velocity, on the
                                                            weight */
     float root_scale;                                   /* ADAM: 1 / sqrt(1 - beta2^t) if v is corrected, else 1 */
+    float decay;                                        /* ADAM: learning rate times weight_decay */
     int32_t copy_due;                                   /* 1: the step ends with a copy to the target */
     int32_t copy_is_soft;                               /* 1: then the target only comes nearer to the new weights */
 } gpur_weight_update_rates;
@@ -48,6 +50,7 @@ GPUR_FN gpur_weight_update_rates gpur_weight_update_prepare(gpur_thread at, cons
     r.inner = a->rate_on_weight ? 1.0f : rate;
     r.outer = a->rate_on_weight ? rate : 1.0f;
     r.root_scale = 1.0f;
+    r.decay = rate * a->weight_decay;
     r.copy_due = state->copy_due;
     r.copy_is_soft = a->target_rate < 1.0f;
     if (a->adam) {
@@ -65,7 +68,10 @@ GPUR_FN float gpur_weight_update_adam(const gpur_weight_update_args *a, const gp
     g = gpur_clip(g, r->limit) * r->scale;
     *mean = a->mean_decay * *mean + r->one_minus_mean_decay * g;
     *square = a->square_decay * *square + r->one_minus_square_decay * g * g;
-    return w - r->outer * *mean / (sqrtf(*square) * r->root_scale + a->epsilon_outside);
+    float u = r->outer * *mean / (sqrtf(*square) * r->root_scale + a->epsilon_outside);
+    if (r->decay > 0.0f)
+        u += r->decay * w;
+    return w - u;
 }
 
 /* The same. If it is centered, v - m^2 takes the place of v; it is a variance, which rounding must not make negative.

@@ -55,6 +55,19 @@ static gpur_status check_constants(const gpur_optimizer_config *config)
     return check_decay(config->momentum, "momentum");
 }
 
+static gpur_status check_weight_decay(const gpur_optimizer_config *config)
+{
+    const double decay = config->weight_decay;
+    GPUR_REQUIRE(decay >= 0.0 && decay <= (double)FLT_MAX,
+                 "optimizer.weight_decay is %g; it must be above 0, or 0 for none, and finite", decay);
+    GPUR_REQUIRE(
+        decay == 0.0 || update_rules[config->kind].adam,
+        "optimizer.weight_decay is %g, and RMSProp has none; it must be 0, or the optimizer Adam (optimizer.kind 0 "
+        "or 5)",
+        decay);
+    return GPUR_OK;
+}
+
 gpur_status gpur_optimizer_check(const gpur_optimizer_config *config)
 {
     GPUR_TRY(gpur_choice_check(config->kind, GPUR_ADAM_TF, "optimizer.kind",
@@ -63,7 +76,8 @@ gpur_status gpur_optimizer_check(const gpur_optimizer_config *config)
     GPUR_TRY(check_constants(config));
     GPUR_REQUIRE(config->epsilon > 0.0f && config->epsilon < INFINITY,
                  "optimizer.epsilon is %g; it must be above 0, and finite", (double)config->epsilon);
-    GPUR_TRY(gpur_reserved_check(config->reserved, 4, "optimizer"));
+    GPUR_TRY(gpur_reserved_check(config->reserved, 3, "optimizer"));
+    GPUR_TRY(check_weight_decay(config));
     GPUR_TRY(check_limit(config->clip_norm, "clip_norm"));
     return check_limit(config->clip_value, "clip_value");
 }
@@ -195,7 +209,7 @@ gpur_weight_update_args gpur_optimizer_update(const gpur_optimizer *optimizer)
     args.epsilon_inside = f->epsilon_inside ? config->epsilon : 0.0f;
     args.epsilon_outside = f->epsilon_inside ? 0.0f : config->epsilon;
     args.clip_value = config->clip_value, args.clip_norm = config->clip_norm;
-    args.target_rate = optimizer->target_rate;
+    args.weight_decay = (float)config->weight_decay, args.target_rate = optimizer->target_rate;
     return args;
 }
 

@@ -73,13 +73,14 @@ static gpur_status use_eviction(const gpur_options *o, gpur_train_settings *s)
     return GPUR_OK;
 }
 
-/* Of DPG both networks have the same rate, and the same activation of the second layers. */
+/* Of DPG both networks have the same rate and weight decay, and the same activation of the second layers. */
 static void use_learner(gpur_train_settings *s)
 {
     gpur_dpg_config *const dpg = &s->dpg;
     s->dqn.optimizer.learning_rate.last = s->dqn.optimizer.learning_rate.first;
     dpg->actor_optimizer.learning_rate.last = dpg->actor_optimizer.learning_rate.first;
     dpg->critic_optimizer.learning_rate = dpg->actor_optimizer.learning_rate;
+    dpg->critic_optimizer.weight_decay = dpg->actor_optimizer.weight_decay;
     dpg->critic.trunk[1].activation = dpg->actor.trunk[1].activation;
     s->dqn.seed = dpg->seed = (uint64_t)s->seed;
     if (!s->prioritized)

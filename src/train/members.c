@@ -96,6 +96,7 @@ static const gpur_member gpur_optimizer_config_members[] = {
     {.name = "epsilon", .kind = GPUR_MEMBER_FLOAT, .at = offsetof(gpur_optimizer_config, epsilon)},
     {.name = "clip_norm", .kind = GPUR_MEMBER_FLOAT, .at = offsetof(gpur_optimizer_config, clip_norm)},
     {.name = "clip_value", .kind = GPUR_MEMBER_FLOAT, .at = offsetof(gpur_optimizer_config, clip_value)},
+    {.name = "weight_decay", .kind = GPUR_MEMBER_DOUBLE, .at = offsetof(gpur_optimizer_config, weight_decay)},
     {.name = NULL}};
 
 static const gpur_member gpur_returns_config_members[] = {

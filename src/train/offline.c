@@ -306,6 +306,7 @@ static gpur_status complete_dpg(const gpur_options *o, gpur_train_settings *s)
 {
     gpur_dpg_config *const dpg = &s->dpg;
     dpg->seed = (uint64_t)s->seed;
+    dpg->critic_optimizer.weight_decay = dpg->actor_optimizer.weight_decay;
     dpg->critic_optimizer.learning_rate.first = dpg->actor_optimizer.learning_rate.first;
     dpg->critic_optimizer.learning_rate.last = dpg->actor_optimizer.learning_rate.last =
         dpg->actor_optimizer.learning_rate.first;

@@ -56,8 +56,8 @@ enum {
     "arithmetic of matrix products and convolutions on a GPU; auto: tf32, or fp32 where a train step is one kernel, "  \
     "and on the CPU fp32. A run keeps what it began with"
 
-#define RATE_MEANING                                                                                                   \
-    "of a copy to a target network, target += X (weights - target), above 0; 1: a copy"
+#define DECAY_MEANING "of Adam, which is AdamW then: w -= learning rate X w in each train step; 0: none"
+#define RATE_MEANING "of a copy to a target network, target += X (weights - target), above 0; 1: a copy"
 #define RATIO_MEANING "that part, which must be a whole number of transitions"
 
 /* The order is that of the file and of the help. */
@@ -129,6 +129,8 @@ static const gpur_option table[] = {
     ROW("learning_rate", "X", ANY_DPG, FLOAT, dpg.actor_optimizer.learning_rate.first,
         "of the optimizers of both networks"),
     ROW("learning_rate", "X", ACTOR_CRITIC, FLOAT, actor_critic.optimizer.learning_rate.first, "of the optimizer"),
+    ROW("weight_decay", "X", ANY_DQN, DOUBLE, dqn.optimizer.weight_decay, DECAY_MEANING),
+    ROW("weight_decay", "X", ANY_DPG, DOUBLE, dpg.actor_optimizer.weight_decay, DECAY_MEANING),
     ROW("optimizer", "adam|rmsprop_tf|rmsprop_keras2|rmsprop_torch|rmsprop_deepmind|adam_tf", ANY_DQN, WORD,
         dqn.optimizer.kind, "its formula; the other constants of the optimizer stay the preset's"),
     ROW("exploration_steps", "N", FAST_DQN, INT64, exploration_steps,

@@ -312,8 +312,8 @@ static gpur_status refuse_members(const gpur_training *t)
     for (const char *at = gpur_last_error(); *at;) {
         const size_t length = strspn(at, "abcdefghijklmnopqrstuvwxyz_");
         char name[64] = "";
-        if (strncmp(at, "returns.", strlen("returns.")) == 0) { /* the struct, of whose members are options */
-            at += strlen("returns.");
+        if (strncmp(at, "returns.", 8) == 0 || strncmp(at, "optimizer.", 10) == 0) { /* whose members are options */
+            at += strcspn(at, ".") + 1;
             continue;
         }
         if (length < sizeof name && strncmp(at + length, " is ", strlen(" is ")) == 0)

@@ -20,7 +20,7 @@ typedef struct range {
     owner owner;
     const char *name; /* as in the error message */
     size_t offset;
-    char type; /* 'f' float, 'i' int32_t, 'l' int64_t */
+    char type; /* 'f' float, 'd' double, 'i' int32_t, 'l' int64_t */
     double min, max;
     int is_open; /* 1: `min` itself is refused, 2: `max` itself is refused */
 } range;
@@ -106,7 +106,8 @@ static const range ranges[] = {
     {OF(LEARNER, optimizer.epsilon), 'f', 0, (double)FLT_MAX, 1},
     {OF(LEARNER, optimizer.clip_norm), 'f', 0, (double)FLT_MAX, 0},
     {OF(LEARNER, optimizer.clip_value), 'f', 0, (double)FLT_MAX, 0},
-    RESERVED(LEARNER, "optimizer.reserved", optimizer.reserved, 3),
+    {OF(LEARNER, optimizer.weight_decay), 'd', 0, (double)FLT_MAX, 0},
+    RESERVED(LEARNER, "optimizer.reserved", optimizer.reserved, 2),
     {OF(LEARNER, double_dqn), 'i', 0, 1, 0},
     {OF(LEARNER, loss), 'i', 0, 1, 0},
     {OF(LEARNER, huber_delta), 'f', 0, (double)FLT_MAX, 1},
@@ -215,7 +216,12 @@ static gpur_status use(owner o)
     return status;
 }
 
-/* Copies `good` and sets one setting: to `value` if it is a float, else to `integer`. */
+static int is_real(const range *r)
+{
+    return r->type == 'f' || r->type == 'd';
+}
+
+/* Copies `good` and sets one setting: to `value` if it is a real number, else to `integer`. */
 static void put(const range *r, double value, int64_t integer)
 {
     const float f = (float)value;
@@ -223,16 +229,17 @@ static void put(const range *r, double value, int64_t integer)
     given = good;
     memcpy((unsigned char *)&given + r->offset,
            r->type == 'f'   ? (const void *)&f
+           : r->type == 'd' ? (const void *)&value
            : r->type == 'i' ? (const void *)&i
                             : (const void *)&integer,
-           r->type == 'l' ? 8 : 4);
+           r->type == 'l' || r->type == 'd' ? 8 : 4);
 }
 
 static void check_refused(const range *r, double value, int64_t integer)
 {
     char wanted[64];
     put(r, value, integer);
-    if (r->type == 'f')
+    if (is_real(r))
         snprintf(wanted, sizeof wanted, "%g", (double)(float)value);
     else
         snprintf(wanted, sizeof wanted, "%lld", (long long)integer);
@@ -272,7 +279,7 @@ static void check_all(owner o)
     CHECK_OK(use(o));
     for (int i = 0; i < RANGES; i++)
         if (ranges[i].owner == o)
-            (ranges[i].type == 'f' ? check_float : check_integer)(&ranges[i]);
+            (is_real(&ranges[i]) ? check_float : check_integer)(&ranges[i]);
 }
 
 /* Both ends of each range, as far as a replay can be planned with them. */

@@ -44,6 +44,7 @@ typedef struct training {
     int32_t optimizer, centered, copy_first, period;
     float momentum, epsilon, clip_norm, clip_value;
     float rate; /* target_rate */
+    double decay;
 } training;
 
 static gpur_device *device;
@@ -72,7 +73,7 @@ static void set_optimizer(gpur_dqn_config *c, const training *t)
     o->centered = t->centered;
     o->momentum = t->momentum;
     o->epsilon = t->epsilon > 0 ? t->epsilon : o->epsilon;
-    o->clip_norm = t->clip_norm, o->clip_value = t->clip_value;
+    o->clip_norm = t->clip_norm, o->clip_value = t->clip_value, o->weight_decay = t->decay;
     o->learning_rate.last = 1e-4f, o->learning_rate.begin = 1, o->learning_rate.steps = 25;
 }
 
@@ -401,7 +402,8 @@ static const training by_libraries[] = {
      .distribution = GPUR_UNIFORM, .spoiled = 1},
     {"priorities, samples of the default, ids and rows in turns", 12, ROWS_PLAIN, IN_TURNS, .prioritized = 1,
      .period = 100},
-    {"soft targets", 60, DOUBLE_DUELING, .source = BY_SAMPLE, .period = 1, .rate = 0.1f, .empty = 1},
+    {"soft targets and weight decay", 60, DOUBLE_DUELING, .source = BY_SAMPLE, .period = 1, .rate = 0.1f, .decay = 0.5,
+     .empty = 1},
     {"soft targets now and then", 60, .source = BY_SAMPLE, .period = 4, .rate = 0.5f, .copy_first = 1},
 };
 
@@ -476,6 +478,7 @@ TEST(every_optimizer_in_one_kernel_follows_the_reference)
             training t = {name, 30, ROWS_PLAIN, BY_SAMPLE, .is_fused = 1, DOUBLE_DUELING};
             t.trunk[0] = 33, t.hidden = 35, t.activation = t.hidden_activation = GPUR_RELU;
             t.optimizer = kind, t.momentum = 0.5f, t.centered = kind == GPUR_RMSPROP_TORCH, t.epsilon = 1e-2f;
+            t.decay = kind == GPUR_ADAM || kind == GPUR_ADAM_TF ? 0.4 : 0;
             t.clip_norm = clip & 1 ? 0.05f : 0, t.clip_value = clip & 2 ? 0.01f : 0;
             snprintf(name, sizeof name, "fused: optimizer %d, clipping %d", kind, clip);
             check_training(&t);

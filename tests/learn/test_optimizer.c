@@ -196,6 +196,15 @@ TEST(every_kind_follows_its_formula_for_fifty_steps)
 
 /* Two steps of g = 2, lr = .1, d = .9, eps = .1, momentum = .9, by hand: v = .4 and then .76 where it starts at 0. In
  * the first step Keras 2.1 and PyTorch are the same; in the second only one of them has momentum. */
+TEST(weights_decay_with_both_kinds_of_adam)
+{
+    for (int i = 0; i < 4; i++) {
+        gpur_dqn_config config = config_of(i % 2 ? GPUR_ADAM_TF : GPUR_ADAM, i / 2);
+        config.optimizer.weight_decay = i / 2 ? 0.01 : 3;
+        check_config(&config);
+    }
+}
+
 TEST(the_first_two_steps_of_each_kind_are_the_published_ones)
 {
     static const double want[][2] = {
@@ -245,6 +254,7 @@ int main(int argc, char **argv)
     test_main_begin(argc, argv);
     device = test_device();
     RUN(every_kind_follows_its_formula_for_fifty_steps);
+    RUN(weights_decay_with_both_kinds_of_adam);
     RUN(the_first_two_steps_of_each_kind_are_the_published_ones);
     RUN(gradients_are_clipped_by_value_and_then_by_global_norm);
     gpur_device_close(device);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The first train steps of Ape-X DPG's networks against PyTorch's own (torch_dpg.py made torch_dpg.h): losses, the mean
- * of Q and gradient norms of every step, and the last step's gradient of every tensor. Weights and transitions follow
- * from one hash on both sides. A batch has each transition once.
+ * The first train steps of Ape-X DPG's networks against PyTorch's own (torch_dpg.py made torch_dpg.h), with Adam, and
+ * with AdamW and soft targets: losses, the mean of Q and gradient norms of every step, and the last step's gradient of
+ * every tensor. Weights and transitions follow from one hash on both sides. A batch has each transition once.
  */
 #include "support/torch_dpg.h"
 #include "support/torch_unit.h"
@@ -15,7 +15,7 @@ typedef struct torch_row {
     uint8_t padding[3];
 } torch_row;
 
-enum { LARGEST_TENSOR = 400 * 300, TENSORS = sizeof torch_gradients / sizeof *torch_gradients };
+enum { LARGEST_TENSOR = 400 * 300, TENSORS = sizeof torch_plain / sizeof *torch_plain };
 
 static gpur_device *device;
 static float values[LARGEST_TENSOR];
@@ -65,24 +65,19 @@ static gpur_weight_info find(gpur_learner *dpg, const char *name)
     return info;
 }
 
-/* Weights and biases of the actor's layers are sequences 10 to 15, and those of the critic's 20 to 25. */
-static void write_weights(gpur_learner *dpg)
+static void write_weights(gpur_learner *dpg, const torch_tensor *tensors)
 {
-    double limit = 0;
-    for (int t = 0; t < TENSORS; t++) {
-        const char *const name = torch_gradients[t].name;
-        const gpur_weight_info info = find(dpg, name);
-        CHECK(info.count > 0 && info.count <= LARGEST_TENSOR);
-        if (t % 2 == 0) /* a weight of (units, inputs); its bias comes next */
-            limit = 1 / sqrt((double)info.shape[1]);
-        for (int64_t i = 0; i < info.count; i++)
-            values[i] = (float)(limit * (2 * torch_unit((uint32_t)i, (uint32_t)(10 + t + (t < 6 ? 0 : 4))) - 1));
-        CHECK_OK(gpur_learner_write_weights(dpg, GPUR_WEIGHTS_ONLINE, name, values, info.count));
-        CHECK_OK(gpur_learner_write_weights(dpg, GPUR_WEIGHTS_TARGET, name, values, info.count));
+    for (const torch_tensor *t = tensors; t < tensors + TENSORS; t++) {
+        const int64_t count = find(dpg, t->name).count;
+        CHECK(count > 0 && count <= LARGEST_TENSOR);
+        for (int64_t i = 0; i < count; i++)
+            values[i] = (float)(t->limit * (2 * torch_unit((uint32_t)i, (uint32_t)t->sequence) - 1));
+        CHECK_OK(gpur_learner_write_weights(dpg, GPUR_WEIGHTS_ONLINE, t->name, values, count));
+        CHECK_OK(gpur_learner_write_weights(dpg, GPUR_WEIGHTS_TARGET, t->name, values, count));
     }
 }
 
-static void check_gradient(gpur_learner *dpg, const torch_gradient *pinned)
+static void check_gradient(gpur_learner *dpg, const torch_tensor *pinned)
 {
     double sum = 0;
     const int64_t count = find(dpg, pinned->name).count;
@@ -94,8 +89,10 @@ static void check_gradient(gpur_learner *dpg, const torch_gradient *pinned)
         CHECK_NEAR(values[count * k / 4], pinned->numbers[k], 1e-3 * fabs(pinned->numbers[k]) + 1e-4 * pinned->norm);
 }
 
-TEST(the_networks_of_ape_x_dpg_train_as_pytorchs)
+static void check_training(int is_soft)
 {
+    const torch_tensor *const tensors = is_soft ? torch_soft : torch_plain;
+    const double(*const steps)[5] = is_soft ? torch_soft_steps : torch_plain_steps;
     gpur_replay *replay = NULL;
     gpur_writer *writer = NULL;
     gpur_learner *dpg = NULL;
@@ -105,9 +102,11 @@ TEST(the_networks_of_ape_x_dpg_train_as_pytorchs)
     config.actor.num_actions = TORCH_ACTIONS;
     config.action_gradient_clip = TORCH_CLIP, config.preactivation_penalty = TORCH_PENALTY;
     config.index_source = GPUR_UNIFORM_DISTINCT;
-    config.batch_size = TORCH_ROWS, config.target_period = TORCH_TARGET_PERIOD;
+    config.batch_size = TORCH_ROWS, config.target_period = is_soft ? 1 : TORCH_TARGET_PERIOD;
+    config.target_rate = is_soft ? TORCH_TAU : 1;
+    config.actor_optimizer.weight_decay = config.critic_optimizer.weight_decay = is_soft ? TORCH_DECAY : 0;
     CHECK_OK(gpur_dpg_create(replay, &config, &dpg));
-    write_weights(dpg);
+    write_weights(dpg, tensors);
     for (int step = 0; step < TORCH_STEPS; step++) {
         gpur_learner_stats got = {.size = sizeof got};
         CHECK_OK(gpur_learner_train(dpg, 1));
@@ -115,13 +114,23 @@ TEST(the_networks_of_ape_x_dpg_train_as_pytorchs)
         CHECK_OK(gpur_learner_get_stats(dpg, &got));
         const float reported[] = {got.loss, got.policy_loss, got.mean_q, got.gradient_norm, got.policy_gradient_norm};
         for (int i = 0; i < 5; i++)
-            CHECK_NEAR(reported[i], torch_steps[step][i], 1e-4 * fabs(torch_steps[step][i]) + 1e-5);
+            CHECK_NEAR(reported[i], steps[step][i], 1e-4 * fabs(steps[step][i]) + 1e-5);
     }
     for (int t = 0; t < TENSORS; t++)
-        check_gradient(dpg, &torch_gradients[t]);
+        check_gradient(dpg, &tensors[t]);
     gpur_learner_destroy(dpg);
     gpur_writer_destroy(writer);
     gpur_replay_destroy(replay);
+}
+
+TEST(the_networks_of_ape_x_dpg_train_as_pytorchs)
+{
+    check_training(0);
+}
+
+TEST(they_do_with_decaying_weights_and_soft_targets)
+{
+    check_training(1);
 }
 
 int main(int argc, char **argv)
@@ -129,6 +138,7 @@ int main(int argc, char **argv)
     test_main_begin(argc, argv);
     device = test_device();
     RUN(the_networks_of_ape_x_dpg_train_as_pytorchs);
+    RUN(they_do_with_decaying_weights_and_soft_targets);
     gpur_device_close(device);
     return test_main_end();
 }

@@ -176,8 +176,8 @@ def changes(promised, found, missing=()):
 
     for kind in ("functions", "constants", "defaults", "presets", "options", "python"):
         for name, was in promised[kind].items():
-            if kind == "defaults" and name.endswith(".size"):
-                continue  # of the struct, which may grow: see below
+            if kind == "defaults" and name.endswith((".size", ".reserved")):
+                continue  # of the struct, which may grow, and of its words for later settings: see below
             if not any(name.startswith(module + ".") for module in missing):
                 compare(kind, name, was, found[kind].get(name))
     for name, was in promised["structs"].items():
@@ -186,6 +186,8 @@ def changes(promised, found, missing=()):
             lines.append(f"struct {name} is gone")
             continue
         for member, place in was["members"].items():
+            if member == "reserved":
+                continue  # its first words may have become settings, of which 0 is the default
             compare("member", f"{name}.{member}", place, now["members"].get(member))
         if now["size"] < was["size"] or (now["size"] > was["size"] and not was["grows"]):
             lines.append(f"struct {name} had {was['size']} bytes and has {now['size']}")

@@ -72,6 +72,18 @@ def test_targets_are_copied_softly(buffer):
     for name, new in learner.weights.items():
         wanted = before[name] + 0.25 * (new - before[name])
         assert np.allclose(learner.target_weights[name], wanted, rtol=1e-5, atol=1e-7)
+
+
+def test_weights_decay(buffer):
+    """With gradients clipped to nothing that is all that they do."""
+    learner = gpureplay.DQN(buffer, **NETWORK, clip_value=1e-30, weight_decay=0.5, learning_rate=0.1)
+    before = dict(learner.weights)
+    learner.train(2)
+    for name, new in learner.weights.items():
+        assert np.allclose(new, before[name] * 0.95**2, rtol=1e-5, atol=1e-7)
+
+
+def test_target_rates_out_of_range_are_refused(buffer):
     with pytest.raises(ValueError, match="target_rate is 0; it must be above 0, and at most 1"):
         gpureplay.DQN(buffer, **NETWORK, target_rate=0)
 

@@ -47,6 +47,8 @@ REFUSED = {
         **{name: np.zeros((3, *(field[0] if isinstance(field, tuple) else ())),
                           field[1] if isinstance(field, tuple) else field) for name, field in FRAMES.items()}),
     "learning_rate goes from 0.001 to -1, from step 0 on": lambda: learner_of(learning_rate=(1e-3, -1, 5)),
+    "weight_decay is 0.1, and RMSProp has none; it must be 0, or the optimizer Adam":
+        lambda: learner_of(optimizer="rmsprop_tf", weight_decay=0.1),
     'head is "tanh_action"; a DQN learner needs "q" or "dueling"': lambda: learner_of(head="tanh_action"),
     "prioritized is True, by priority, and the replay's prioritized is False; it must be True, or leave out":
         lambda: learner_of(prioritized=True),

@@ -66,8 +66,9 @@ static double one_weight(const gpur_optimizer_config *c, int64_t t, double g, do
 void ref_optimizer_step(const gpur_optimizer_config *config, int64_t t, int count, double *w, const double *g,
                         double *m, double *v, double *u)
 {
+    const double decay = ref_schedule(&config->learning_rate, (double)t - 1) * config->weight_decay;
     for (int i = 0; i < count; i++)
-        w[i] -= one_weight(config, t, g[i], &m[i], &v[i], &u[i]);
+        w[i] = (1 - decay) * w[i] - one_weight(config, t, g[i], &m[i], &v[i], &u[i]);
 }
 
 static int best_of(const double *y, int count)

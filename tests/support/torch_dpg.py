@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""What PyTorch's own layers, derivatives and Adam make of the first train steps of Ape-X DPG's networks, on weights and
-transitions that follow from a hash: writes tests/support/torch_dpg.h, which test_torch_dpg.c trains against. Run it
-with PyTorch (any version, CPU) and NumPy; the test needs neither. It computes in float64.
+"""What PyTorch's own layers, derivatives and optimizers make of the first train steps of Ape-X DPG's networks, on weights
+and transitions that follow from a hash: with Adam and copies to the targets every few steps, and with AdamW and soft
+targets. Writes tests/support/torch_dpg.h, which test_torch_dpg.c trains against. Run it with PyTorch (any version, CPU)
+and NumPy; the test needs neither. It computes in float64.
 
 usage: torch_dpg.py > torch_dpg.h
 """
@@ -14,7 +15,8 @@ import torch
 from torch import nn
 
 STEPS, ROWS, FEATURES, ACTIONS, SAMPLES = 8, 64, 17, 6, 4
-RATE, CLIP, PENALTY, TARGET_PERIOD = (*(float(np.float32(x)) for x in (1e-4, 0.05, 0.05)), 3)
+RATE, CLIP, PENALTY, TAU, TARGET_PERIOD = (*(float(np.float32(x)) for x in (1e-4, 0.05, 0.05, 0.05)), 3)
+DECAY = 25.0  # large, so that it matters in a few steps
 
 
 def unit(count, sequence):
@@ -30,36 +32,42 @@ def numbers(count, sequence):
     return torch.tensor((2 * unit(count, sequence) - 1).astype(np.float32)).double()
 
 
-def network(sizes, sequence):
+class Network:
     """Section 4.2 and appendix D of Horgan et al. 2018: tanh after the first layer alone."""
-    layers = [nn.Linear(a, b).double() for a, b in zip(sizes, sizes[1:])]
-    with torch.no_grad():
-        for index, layer in enumerate(layers):
-            limit = 1 / layer.in_features**0.5
-            for parameter, place in ((layer.weight, 2 * index), (layer.bias, 2 * index + 1)):
-                values = (limit * (2 * unit(parameter.numel(), sequence + place) - 1)).astype(np.float32)
+
+    def __init__(self, name, out, sizes, sequence):
+        layers = [nn.Linear(a, b).double() for a, b in zip(sizes, sizes[1:])]
+        self.net = nn.Sequential(layers[0], nn.Tanh(), *layers[1:])
+        self.tensors = {}  # by name: the parameter, its sequence, the limit of its first values
+        for layer_name, layer in zip(("trunk.0", "trunk.1", out), layers):
+            for part in ("weight", "bias"):
+                self.tensors[f"{name}.{layer_name}.{part}"] = (getattr(layer, part), sequence + len(self.tensors),
+                                                               1 / layer.in_features**0.5)
+        with torch.no_grad():
+            for parameter, place, limit in self.tensors.values():
+                values = (limit * (2 * unit(parameter.numel(), place) - 1)).astype(np.float32)
                 parameter.copy_(torch.tensor(values).double().reshape(parameter.shape))
-    return nn.Sequential(layers[0], nn.Tanh(), *layers[1:])
 
-
-def gradients(name, out, net):
-    """A line for each tensor's gradient."""
-    layers = [layer for layer in net if isinstance(layer, nn.Linear)]
-    for layer_name, layer in zip(("trunk.0", "trunk.1", out), layers):
-        for part in ("weight", "bias"):
-            g = getattr(layer, part).grad.flatten().numpy()
+    def lines(self):
+        """A line for each tensor's gradient."""
+        for name, (parameter, place, limit) in self.tensors.items():
+            g = parameter.grad.flatten().numpy()
             values = ", ".join(f"{g[int(len(g) * k / SAMPLES)]:.9g}" for k in range(SAMPLES))
-            yield f'    {{"{name}.{layer_name}.{part}", {np.sqrt((g * g).sum()):.9g}, {{{values}}}}},'
+            yield f'    {{"{name}", {place}, {limit!r}, {np.sqrt((g * g).sum()):.9g}, {{{values}}}}},'
 
 
 def norm_of(net):
     return torch.sqrt(sum((w.grad**2).sum() for w in net.parameters())).item()
 
 
-def main():
-    actor, critic = network((FEATURES, 300, 200, ACTIONS), 10), network((FEATURES + ACTIONS, 400, 300, 1), 20)
+def train(is_soft):
+    """The lines of the last step's gradients, and of all steps' numbers."""
+    networks = (Network("actor", "action.out", (FEATURES, 300, 200, ACTIONS), 10),
+                Network("critic", "q.out", (FEATURES + ACTIONS, 400, 300, 1), 20))
+    actor, critic = (network.net for network in networks)
     targets = copy.deepcopy(actor), copy.deepcopy(critic)
-    optimizers = [torch.optim.Adam(net.parameters(), lr=RATE) for net in (actor, critic)]
+    optimizers = [torch.optim.AdamW(net.parameters(), lr=RATE, weight_decay=DECAY) if is_soft else
+                  torch.optim.Adam(net.parameters(), lr=RATE) for net in (actor, critic)]
     obs, next_obs = numbers(ROWS * FEATURES, 1).reshape(ROWS, -1), numbers(ROWS * FEATURES, 2).reshape(ROWS, -1)
     action, reward = numbers(ROWS * ACTIONS, 3).reshape(ROWS, -1), numbers(ROWS, 4)
     discount = torch.tensor([0.0 if row % 5 == 0 else float(np.float32(0.97)) for row in range(ROWS)]).double()
@@ -76,7 +84,7 @@ def main():
         optimizers[1].zero_grad()
         critic_loss.backward()
         critic_norm, mean_q = norm_of(critic), q.mean().item()
-        critic_lines = list(gradients("critic", "q.out", critic))
+        critic_lines = list(networks[1].lines())
         optimizers[1].step()
         z = actor(obs)
         mu = torch.tanh(z)
@@ -88,22 +96,34 @@ def main():
         (-(slope.clamp(-CLIP, CLIP) * mu).sum(1).mean() + PENALTY * (z**2).sum(1).mean()).backward()
         row = critic_loss.item(), actor_loss.mean().item(), mean_q, critic_norm, norm_of(actor)
         lines.append("    {" + ", ".join(f"{value:.9g}" for value in row) + "},")
-        actor_lines = list(gradients("actor", "action.out", actor))
+        actor_lines = list(networks[0].lines())
         optimizers[0].step()
-        if (step + 1) % TARGET_PERIOD == 0:
-            targets = copy.deepcopy(actor), copy.deepcopy(critic)
+        if is_soft or (step + 1) % TARGET_PERIOD == 0:
+            with torch.no_grad():
+                for target, net in zip(targets, (actor, critic)):
+                    for old, new in zip(target.parameters(), net.parameters()):
+                        old.copy_(torch.lerp(old, new, TAU if is_soft else 1.0))
+    return [*actor_lines, *critic_lines], lines
+
+
+def main():
     version = torch.__version__.split("+")[0]
     print("/* SPDX-License-Identifier: MIT */")
-    print(f"/* Made by torch_dpg.py with PyTorch {version}: gradients of the last train step (norm, and numbers 0, "
-          "n / 4,\n * n / 2, 3 n / 4 of each tensor's n); of all steps the critic's and the actor's loss, the mean of "
-          "Q, and\n * the norms of the critic's and the actor's gradient. */")
+    print(f"/* Made by torch_dpg.py with PyTorch {version}: tensors, whose first values are -limit to limit, with their "
+          "gradients\n * in the last train step (norm, and numbers 0, n / 4, n / 2, 3 n / 4 of n); of all steps the "
+          "critic's and the\n * actor's loss, the mean of Q, and the norms of the critic's and the actor's gradient. "
+          "*/")
     print("#pragma once\n")
-    print("typedef struct torch_gradient {\n    const char *name;\n    double norm, numbers[4];\n} torch_gradient;\n")
-    print(f"enum {{\n    TORCH_STEPS = {STEPS},\n    TORCH_ROWS = {ROWS},\n    TORCH_FEATURES = {FEATURES},\n"
-          f"    TORCH_ACTIONS = {ACTIONS},\n    TORCH_TARGET_PERIOD = {TARGET_PERIOD}\n}};")
-    print(f"#define TORCH_CLIP {CLIP:.9g}f\n#define TORCH_PENALTY {PENALTY:.9g}f\n")
-    print("static const torch_gradient torch_gradients[] = {", *actor_lines, *critic_lines, "};", sep="\n")
-    print(f"static const double torch_steps[{STEPS}][5] = {{", *lines, "};", sep="\n")
+    print("typedef struct torch_tensor {\n    const char *name;\n    int sequence;\n    double limit, norm, "
+          "numbers[4];\n} torch_tensor;\n")
+    print(f"enum {{ TORCH_STEPS = {STEPS}, TORCH_ROWS = {ROWS}, TORCH_FEATURES = {FEATURES}, "
+          f"TORCH_ACTIONS = {ACTIONS}, TORCH_TARGET_PERIOD = {TARGET_PERIOD} }};")
+    print(f"#define TORCH_CLIP {CLIP:.9g}f\n#define TORCH_PENALTY {PENALTY:.9g}f\n#define TORCH_TAU {TAU:.9g}f\n"
+          f"#define TORCH_DECAY {DECAY}\n")
+    for name, is_soft in (("torch_plain", False), ("torch_soft", True)):
+        tensors, steps = train(is_soft)
+        print(f"static const torch_tensor {name}[] = {{", *tensors, "};", sep="\n")
+        print(f"static const double {name}_steps[{STEPS}][5] = {{", *steps, "};", sep="\n")
 
 
 main()

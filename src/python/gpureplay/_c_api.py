@@ -232,7 +232,8 @@ class OptimizerConfig(Struct):
         ("epsilon", c_float),
         ("clip_norm", c_float),
         ("clip_value", c_float),
-        ("reserved", c_int64 * 4),
+        ("weight_decay", c_double),
+        ("reserved", c_int64 * 3),
     ]
 
 

@@ -64,6 +64,7 @@ class OptimizerSettings(TypedDict, total=False):
     epsilon: float
     clip_norm: float
     clip_value: float
+    weight_decay: float
 
 class NetworkAndOptimizer(NetworkSettings, OptimizerSettings, total=False):
     pass
@@ -302,6 +303,7 @@ class DQNTraining(TrainArguments, total=False):
     demonstrations: str | os.PathLike[str] | None
     demonstration_ratio: float | None
     learning_rate: float | None
+    weight_decay: float | None
     optimizer: Literal["adam", "rmsprop_tf", "rmsprop_keras2", "rmsprop_torch", "rmsprop_deepmind", "adam_tf"] | None
     exploration_steps: int | float | None
     estimator: Literal["peng", "n-step", "watkins", "peng-median", "watkins-median", "peng-error-bound",
@@ -334,6 +336,7 @@ class ApexTraining(TrainArguments, total=False):
     demonstrations: str | os.PathLike[str] | None
     demonstration_ratio: float | None
     learning_rate: float | None
+    weight_decay: float | None
     optimizer: Literal["adam", "rmsprop_tf", "rmsprop_keras2", "rmsprop_torch", "rmsprop_deepmind", "adam_tf"] | None
     checkpoint: int | float | None
     actors: int | None
@@ -362,6 +365,7 @@ class DDPGTraining(TrainArguments, total=False):
     demonstrations: str | os.PathLike[str] | None
     demonstration_ratio: float | None
     learning_rate: float | None
+    weight_decay: float | None
     checkpoint: int | float | None
     actors: int | None
     processes: bool | None
@@ -409,6 +413,7 @@ class OfflineTraining(TrainArguments, total=False):
     eval_episodes: int | float | None
     batch: int | float | None
     learning_rate: float | None
+    weight_decay: float | None
     optimizer: Literal["adam", "rmsprop_tf", "rmsprop_keras2", "rmsprop_torch", "rmsprop_deepmind", "adam_tf"] | None
     n_step: int | None
     checkpoint: int | float | None
@@ -441,6 +446,7 @@ class TrainOptions(TypedDict, total=False):
     demonstrations: str | os.PathLike[str] | None
     demonstration_ratio: float | None
     learning_rate: float | None
+    weight_decay: float | None
     optimizer: Literal["adam", "rmsprop_tf", "rmsprop_keras2", "rmsprop_torch", "rmsprop_deepmind", "adam_tf"] | None
     exploration_steps: int | float | None
     estimator: Literal["peng", "n-step", "watkins", "peng-median", "watkins-median", "peng-error-bound",
