@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""What PyTorch's own layers, derivatives and optimizers make of the first train steps of Ape-X DPG's networks, on weights
-and transitions that follow from a hash: with Adam and copies to the targets every few steps, and with AdamW and soft
-targets. Writes tests/support/torch_dpg.h, which test_torch_dpg.c trains against. Run it with PyTorch (any version, CPU)
-and NumPy; the test needs neither. It computes in float64.
+"""What PyTorch's own layers, derivatives and optimizers make of the first train steps of Ape-X DPG's networks, on
+weights and transitions that follow from a hash: with Adam and copies to the targets every few steps, and with AdamW and
+soft targets. Writes tests/support/torch_dpg.h, which test_torch_dpg.c trains against. Run it with PyTorch (any version,
+CPU) and NumPy; the test needs neither. It computes in float64.
 
 usage: torch_dpg.py > torch_dpg.h
 """
@@ -109,10 +109,10 @@ def train(is_soft):
 def main():
     version = torch.__version__.split("+")[0]
     print("/* SPDX-License-Identifier: MIT */")
-    print(f"/* Made by torch_dpg.py with PyTorch {version}: tensors, whose first values are -limit to limit, with their "
-          "gradients\n * in the last train step (norm, and numbers 0, n / 4, n / 2, 3 n / 4 of n); of all steps the "
-          "critic's and the\n * actor's loss, the mean of Q, and the norms of the critic's and the actor's gradient. "
-          "*/")
+    print(f"/* Made by torch_dpg.py with PyTorch {version}: tensors, whose first values are -limit to limit, with "
+          "their gradients\n * in the last train step (norm, and numbers 0, n / 4, n / 2, 3 n / 4 of n); of all steps "
+          "the critic's and the\n * actor's loss, the mean of Q, and the norms of the critic's and the actor's "
+          "gradient. */")
     print("#pragma once\n")
     print("typedef struct torch_tensor {\n    const char *name;\n    int sequence;\n    double limit, norm, "
           "numbers[4];\n} torch_tensor;\n")
