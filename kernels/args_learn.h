@@ -20,6 +20,9 @@
     X(epsilon_greedy)                                                                                                  \
     X(softmax_choice)                                                                                                  \
     X(noisy_action)                                                                                                    \
+    X(gaussian_choice)                                                                                                 \
+    X(gaussian_sample)                                                                                                 \
+    X(gaussian_gradient)                                                                                               \
     X(action_gradient)                                                                                                 \
     X(actor_critic_loss)                                                                                               \
     X(fused_train_steps)
@@ -50,6 +53,7 @@ typedef struct gpur_layer_backward_args {
  *   DUELING        z (1 + A)  value, advantages         y (A)      value + advantage - mean advantage
  *   SOFTMAX_VALUE  z (A + 1)  logits, value             y (A + 1)  probabilities, value
  *   TANH_ACTION    z (A)                                y (A)      tanh z
+ * SQUASHED_GAUSSIAN has z (2 A), means and then log sigmas, and kernels of its own: gaussian_sample, gaussian_gradient.
  */
 typedef struct gpur_head_forward_args {
     const float *z;    /* (B, Z), rows `z_pitch` floats apart, without bias */
@@ -201,16 +205,18 @@ typedef struct gpur_explore_row {
 } gpur_explore_row;
 
 /* The arguments of all kernels that act by a head: epsilon_greedy by action values, softmax_choice by probabilities,
- * noisy_action by vectors. The random numbers of a row are a pure function of the seed, its step and its lane. */
+ * noisy_action and gaussian_choice by vectors. The random numbers of a row are a pure function of the seed, its step
+ * and its lane. */
 typedef struct gpur_choice_args {
     const float *z;    /* (B, Z), rows `z_pitch` floats apart, without bias */
     const float *bias; /* (Z) */
     float *per_action; /* (B, A) out: of each action its value or its probability; or an action vector */
     float *value;      /* (B) out of softmax_choice */
-    int32_t *action;   /* (B) out; not of noisy_action */
+    int32_t *action;   /* (B) out; not of noisy_action and gaussian_choice */
     int64_t batch, z_pitch;
     int32_t head, num_actions;
-    int32_t greedy; /* softmax_choice. 1: the most probable action; 0: one drawn from the probabilities */
+    int32_t greedy; /* softmax_choice. 1: the most probable action; 0: one drawn from the probabilities.
+                       gaussian_choice. 1: tanh(mean); 0: an action drawn from the distribution */
     float floor;    /* softmax_choice, f: p = (softmax + f) / (1 + f A) */
     uint64_t seed;
     const gpur_explore_row *rows; /* (B); NULL: all rows have `step` and `epsilon`, and the lane of row b is b */
@@ -220,6 +226,36 @@ typedef struct gpur_choice_args {
 typedef gpur_choice_args gpur_epsilon_greedy_args;
 typedef gpur_choice_args gpur_softmax_choice_args;
 typedef gpur_choice_args gpur_noisy_action_args;
+typedef gpur_choice_args gpur_gaussian_choice_args;
+
+/* Actions drawn in a train step from the distribution of a SQUASHED_GAUSSIAN head, with what its backward pass needs.
+ * The random numbers are a pure function of the seed, the step, the row and the component. */
+typedef struct gpur_gaussian_sample_args {
+    const float *z;                /* (B, 2 A) means, then log sigmas, rows `z_pitch` floats apart, without bias */
+    const float *bias;             /* (2 A) */
+    const gpur_train_state *state; /* its `step` numbers the draw */
+    float *action;                 /* (B, A) out: tanh(mean + sigma n), rows `action_pitch` floats apart */
+    float *noise;                  /* (B, A) out: n */
+    float *log_prob;               /* (B) out: log of the density of the action */
+    int64_t batch, z_pitch, action_pitch;
+    int64_t first_row; /* number of row 0 among all rows of the draw; (first_row + row) A + k numbers its component k */
+    int32_t num_actions;
+    uint64_t seed;
+} gpur_gaussian_sample_args;
+
+/* The gradient of alpha log pi(a | s) - Q(s, a), averaged over the batch, by the head's inputs, where a is the result
+ * of gaussian_sample. */
+typedef struct gpur_gaussian_gradient_args {
+    const float *z;         /* (B, 2 A), bias and noise: as gaussian_sample has them */
+    const float *bias;      /* (2 A) */
+    const float *noise;     /* (B, A) */
+    const float *slope;     /* (B, A) dQ / da, rows `slope_pitch` floats apart */
+    const float *log_alpha; /* (1); NULL: alpha is the member below */
+    float *dz;              /* (B, 2 A) out, rows `z_pitch` floats apart */
+    int64_t batch, z_pitch, slope_pitch;
+    int32_t num_actions;
+    float alpha;
+} gpur_gaussian_gradient_args;
 
 /* The gradient of a deterministic policy's loss, the mean of -Q(s, mu(s)), by the actor's outputs before the head. */
 typedef struct gpur_action_gradient_args {

@@ -65,14 +65,18 @@ GPUR_API int32_t gpur_image_layout(int32_t first, int32_t second, int32_t third)
 
 /*
  * The head: what the network computes from the output of the trunk. It has one branch, or two for GPUR_HEAD_DUELING
- * (value and advantage) and GPUR_HEAD_SOFTMAX_VALUE (policy and value). With `hidden` above 0, each branch begins with
- * a dense layer of `hidden` units. DQN learners accept GPUR_HEAD_Q and GPUR_HEAD_DUELING, policies all heads.
+ * (value and advantage), GPUR_HEAD_SOFTMAX_VALUE (policy and value) and GPUR_HEAD_SQUASHED_GAUSSIAN (mean and log_std).
+ * With `hidden` above 0, each branch begins with a dense layer of `hidden` units. DQN learners accept GPUR_HEAD_Q and
+ * GPUR_HEAD_DUELING, policies all heads.
  */
 enum {
-    GPUR_HEAD_Q = 0,             /* Q(s, a) */
-    GPUR_HEAD_DUELING = 1,       /* Q(s, a) = V(s) + A(s, a) - mean over a' of A(s, a') [Wang et al. 2016, eq. 9] */
-    GPUR_HEAD_SOFTMAX_VALUE = 2, /* a policy and a value, for actor-critic learners */
-    GPUR_HEAD_TANH_ACTION = 3,   /* an action in (-1, 1), for deterministic policy gradients */
+    GPUR_HEAD_Q = 0,                 /* Q(s, a) */
+    GPUR_HEAD_DUELING = 1,           /* Q(s, a) = V(s) + A(s, a) - mean over a' of A(s, a') [Wang et al. 2016, eq. 9] */
+    GPUR_HEAD_SOFTMAX_VALUE = 2,     /* a policy and a value, for actor-critic learners */
+    GPUR_HEAD_TANH_ACTION = 3,       /* an action in (-1, 1), for deterministic policy gradients */
+    GPUR_HEAD_SQUASHED_GAUSSIAN = 4, /* a distribution over actions, for SAC: tanh(mean(s) + sigma(s) n) with n of
+                                        N(0, 1) in each component [Haarnoja et al. 2018a, appendix C]; log sigma is
+                                        clipped to -20 to 2 */
 };
 
 /* The most layers of a trunk. */

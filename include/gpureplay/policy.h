@@ -3,7 +3,8 @@
  * Policies: inference without a replay and without training. A policy is a network and its weights, which come from a
  * learner, from a file, or from memory. One with Q values chooses actions epsilon-greedily [Mnih et al. 2015,
  * algorithm 1]; one with GPUR_HEAD_SOFTMAX_VALUE draws them from its probabilities; one with GPUR_HEAD_TANH_ACTION
- * computes vectors, to which it adds Gaussian noise [Horgan et al. 2018, appendix D].
+ * computes vectors, to which it adds Gaussian noise [Horgan et al. 2018, appendix D]; one with
+ * GPUR_HEAD_SQUASHED_GAUSSIAN draws vectors from its distribution [Haarnoja et al. 2018a, appendix C].
  *
  * A learner acts by itself (gpur_learner_act). A policy is for everything that acts beside it: sampler threads that use
  * the target network for a whole target period while the learner trains [Daley & Amato 2021, section 3], an evaluation
@@ -130,10 +131,11 @@ GPUR_API void gpur_policy_destroy(gpur_policy *policy);
  * The observations of one call of gpur_policy_act. Set all members to 0 before, so that members of later versions are
  * 0, too.
  *
- * A random action, like a vector's noise, is a pure function of the policy's seed and of the row's lane and step. So
- * actions do not depend on how observations are divided into calls, on the thread, or on the stream, if the caller
- * gives each row the number of its environment as the lane, and the number of that environment's step as the step. (The
- * Q values of an observation may differ in their last bits with the other observations of the call, and so may mu.)
+ * A random action, like a vector's noise or draw, is a pure function of the policy's seed and of the row's lane and
+ * step. So actions do not depend on how observations are divided into calls, on the thread, or on the stream, if the
+ * caller gives each row the number of its environment as the lane, and the number of that environment's step as the
+ * step. (The Q values of an observation may differ in their last bits with the other observations of the call, and so
+ * may mu.)
  *
  * Without `step` each call that chooses actions draws new random numbers, as gpur_learner_act does: a policy with the
  * weights, the seed and the calls of a learner chooses the same actions. Which numbers a call gets then depends on the
@@ -150,7 +152,8 @@ typedef struct gpur_policy_input {
     void *stream;         /* CUDA, obs in device memory: the cudaStream_t that wrote them, as in gpur_learner_act */
     int32_t greedy;       /* GPUR_HEAD_SOFTMAX_VALUE. 1: the most probable action, the first if several are equal; 0:
                              an action drawn from the probabilities. In both cases with probability epsilon a uniformly
-                             random one. Others: 0 */
+                             random one. GPUR_HEAD_SQUASHED_GAUSSIAN. 1: tanh(mean(obs)); 0: an action drawn from the
+                             distribution. Others: 0 */
     int32_t reserved;     /* 0 */
     const float *sigma;   /* GPUR_HEAD_TANH_ACTION: (count) in host memory: the standard deviation of the noise, 0 or
                              more; NULL: 0 for all, which is no noise. epsilon is NULL then */
@@ -167,7 +170,8 @@ typedef struct gpur_policy_output {
     float *probabilities;  /* GPUR_HEAD_SOFTMAX_VALUE: (count, num_actions); NULL: not wanted */
     float *values;         /* GPUR_HEAD_SOFTMAX_VALUE: (count) V(obs); NULL: not wanted */
     float *action_vectors; /* GPUR_HEAD_TANH_ACTION: (count, num_actions) clip(mu(obs) + sigma N(0, 1), -1, 1), with a
-                              number of its own for each component; the only output. Other heads: NULL */
+                              number of its own for each component. GPUR_HEAD_SQUASHED_GAUSSIAN: (count, num_actions)
+                              actions in [-1, 1] from its distribution. The only output of both. Other heads: NULL */
 } gpur_policy_output;
 
 /*
@@ -255,10 +259,10 @@ GPUR_API int64_t gpur_policy_weights_bytes(gpur_policy *policy);
  *
  * The tensors, whatever the head: layer by layer, the trunk first ("trunk.0"), then the hidden layers of the head's
  * branches, then their output layers; of each layer ".weight" and then ".bias". The branches are "q"; dueling: "value"
- * and "advantage"; softmax: "policy" and "value"; action vectors: "action". A hidden layer is "value.hidden", an output
- * layer "value.out". A bias is (units). The weight of a dense layer is (units, inputs), with the inputs after a
- * convolution in the order height, width, channels; that of a convolution (filters, kernel rows, kernel columns,
- * channels).
+ * and "advantage"; softmax: "policy" and "value"; action vectors: "action", or "mean" and "log_std" (log sigma). A
+ * hidden layer is "value.hidden", an output layer "value.out". A bias is (units). The weight of a dense layer is
+ * (units, inputs), with the inputs after a convolution in the order height, width, channels; that of a convolution
+ * (filters, kernel rows, kernel columns, channels).
  *
  * Waits while `streams` calls of gpur_policy_act run. Any thread.
  *

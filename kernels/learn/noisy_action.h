@@ -18,6 +18,22 @@ GPUR_FN float gpur_normal(uint32_t radius_bits, uint32_t angle_bits, int is_sine
     return radius * (is_sine ? sinf(angle) : cosf(angle));
 }
 
+/* Both normal numbers of two uniform ones. */
+GPUR_FN void gpur_normal_pair(uint32_t radius_bits, uint32_t angle_bits, float x[2])
+{
+    x[0] = gpur_normal(radius_bits, angle_bits, 0);
+    x[1] = gpur_normal(radius_bits, angle_bits, 1);
+}
+
+/* The noise of component k of a row's action. `bits` are those of the components before it. */
+GPUR_FN float gpur_action_noise(uint64_t seed, gpur_explore_row row, int32_t k, gpur_u32x4 *bits)
+{
+    const int pair = k % 4 / 2 * 2;
+    if (k % 4 == 0)
+        *bits = gpur_random_bits(seed, GPUR_RANDOM_ACTION_NOISE | (uint32_t)(k / 4) << 16, row.step, row.lane);
+    return gpur_normal(bits->v[pair], bits->v[pair + 1], k % 2);
+}
+
 GPUR_FN void gpur_noisy_action_row(const gpur_noisy_action_args *a, const float *z, gpur_explore_row row, float *action)
 {
     gpur_u32x4 bits;
@@ -26,10 +42,7 @@ GPUR_FN void gpur_noisy_action_row(const gpur_noisy_action_args *a, const float 
         action[k] = tanhf(z[k] + a->bias[k]);
         if (row.epsilon == 0.0f)
             continue;
-        if (k % 4 == 0)
-            bits = gpur_random_bits(a->seed, GPUR_RANDOM_ACTION_NOISE | (uint32_t)(k / 4) << 16, row.step, row.lane);
-        const int pair = k % 4 / 2 * 2;
-        action[k] = gpur_clip(action[k] + row.epsilon * gpur_normal(bits.v[pair], bits.v[pair + 1], k % 2), 1.0f);
+        action[k] = gpur_clip(action[k] + row.epsilon * gpur_action_noise(a->seed, row, k, &bits), 1.0f);
     }
 }
 

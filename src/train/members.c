@@ -68,7 +68,7 @@ static const gpur_member gpur_layer_members[] = {
 static const gpur_member gpur_network_config_members[] = {
     {.name = "trunk", .kind = GPUR_MEMBER_TRUNK, .at = offsetof(gpur_network_config, trunk), .of = gpur_layer_members},
     {.name = "head", .kind = GPUR_MEMBER_INT32, .at = offsetof(gpur_network_config, head), .words = (const char
-        *const[]){"q", "dueling", "softmax_value", "tanh_action"}, .word_count = 4},
+        *const[]){"q", "dueling", "softmax_value", "tanh_action", "squashed_gaussian"}, .word_count = 5},
     {.name = "hidden", .kind = GPUR_MEMBER_INT32, .at = offsetof(gpur_network_config, hidden)},
     {.name = "hidden_activation", .kind = GPUR_MEMBER_INT32, .at = offsetof(gpur_network_config, hidden_activation),
         .words = (const char *const[]){"linear", "relu", "tanh"}, .word_count = 3},

@@ -62,6 +62,8 @@ REFUSED = {
     'actor: head is "q"; it must be "tanh_action"': lambda: ddpg_of(actor={"trunk": [4], "head": "q"}),
     "critic: input_scale is 2; it must be 1": lambda: ddpg_of(critic={"trunk": [4], "input_scale": 2.0}),
     'they need "tanh_action", and head is "q"': lambda: policy_of().act_vectors([[0, 0]]),
+    'epsilon or sigma is given; a policy with "squashed_gaussian" has action_vectors and greedy': lambda: policy_of(
+        head="squashed_gaussian").act_vectors([[0, 0]], sigma=0.1),
     'a policy with "softmax_value" has probabilities': lambda: policy_of(head="softmax_value").q_values([[0, 0]]),
     "opened by another Device than this policy's cpu": lambda: policy_of().pull(ddpg_of()),
     'head is "q"; an actor-critic needs "softmax_value"': lambda: critic_of(head="q"),

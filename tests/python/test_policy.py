@@ -32,6 +32,17 @@ def make(**settings):
     return gpureplay.Policy(((4,), "float32"), 3, **{"device": DEVICE, **NETWORK, **settings})
 
 
+def test_a_squashed_gaussian_is_drawn_or_acted_on_by_its_mean():
+    obs = np.linspace(-1, 1, 12, dtype=np.float32).reshape(4, 3)
+    with gpureplay.Policy(((3,), "float32"), 2, device="cpu", head="squashed_gaussian", trunk=[8], seed=3) as policy:
+        greedy, drawn = policy.act_vectors(obs, greedy=True), policy.act_vectors(obs, steps=7)
+        assert greedy.shape == drawn.shape == (4, 2) and (np.abs(drawn) <= 1).all() and (greedy != drawn).all()
+        assert (policy.act_vectors(obs, greedy=True) == greedy).all()
+        assert (policy.act_vectors(obs, steps=7) == drawn).all() and (policy.act_vectors(obs, steps=8) != drawn).all()
+        with pytest.raises(gpureplay.InvalidArgument, match="action_vectors"):
+            policy.act(obs)
+
+
 def test_it_acts_as_the_learner_whose_weights_it_has(agent):
     policy = gpureplay.Policy.for_learner(agent, streams=2)
     assert policy.version == 0 and np.array_equal(policy.q_values(OBS), agent.q_values(OBS))

@@ -13,7 +13,10 @@ void ref_head(int head, int outputs, const double *z, double *y)
             y[k] = z[k];
         else if (head == GPUR_HEAD_TANH_ACTION)
             y[k] = tanh(z[k]);
-        else
+        else if (head == GPUR_HEAD_SQUASHED_GAUSSIAN) {
+            y[k] = z[k];
+            y[outputs + k] = fmax(-20, fmin(2, z[outputs + k]));
+        } else
             sum += head == GPUR_HEAD_DUELING ? z[1 + k] : exp(z[k]);
     }
     if (head == GPUR_HEAD_DUELING)
@@ -34,7 +37,11 @@ void ref_head_backward(int head, int outputs, const double *y, const double *dy,
         for (int k = 0; k < outputs; k++)
             dz[0] += dy[k];
     }
-    for (int j = 0; j < outputs; j++) {
+    for (int k = 0; k < outputs && head == GPUR_HEAD_SQUASHED_GAUSSIAN; k++) {
+        dz[k] = dy[k];
+        dz[outputs + k] = y[outputs + k] > -20 && y[outputs + k] < 2 ? dy[outputs + k] : 0;
+    }
+    for (int j = 0; j < outputs && head != GPUR_HEAD_SQUASHED_GAUSSIAN; j++) {
         double sum = 0;
         for (int k = 0; k < outputs; k++) {
             const double same = j == k;

@@ -76,7 +76,8 @@ ref_net *ref_net_create_image(const gpur_network_config *config, int height, int
     static const char *const first[] = {[GPUR_HEAD_Q] = "q",
                                         [GPUR_HEAD_DUELING] = "value",
                                         [GPUR_HEAD_SOFTMAX_VALUE] = "policy",
-                                        [GPUR_HEAD_TANH_ACTION] = "action"};
+                                        [GPUR_HEAD_TANH_ACTION] = "action",
+                                        [GPUR_HEAD_SQUASHED_GAUSSIAN] = "mean"};
     ref_net *const net = calloc(1, sizeof *net);
     net->config = *config;
     net->features = height * width * channels;
@@ -87,6 +88,8 @@ ref_net *ref_net_create_image(const gpur_network_config *config, int height, int
         add_stream(net, "advantage", inputs, config->num_actions);
     if (head == GPUR_HEAD_SOFTMAX_VALUE)
         add_stream(net, "value", inputs, 1);
+    if (head == GPUR_HEAD_SQUASHED_GAUSSIAN)
+        add_stream(net, "log_std", inputs, config->num_actions);
     return net;
 }
 

@@ -62,8 +62,8 @@ void ref_backward(ref_net *net, const ref_tape *tape, const double *dy);
 /* The same, and the gradient by x (features), without the scale of the input. */
 void ref_backward_to_input(ref_net *net, const ref_tape *tape, const double *dy, double *dx);
 
-/* Head alone: y from z, dz from y and dy. Columns as in gpureplay/learner.h: value first for dueling, last for softmax.
- */
+/* Head alone: y from z, dz from y and dy. Columns as in gpureplay/learner.h: value first for dueling, last for softmax;
+ * of a squashed Gaussian y is the means and then the log sigmas, clipped to -20 to 2. */
 void ref_head(int head, int outputs, const double *z, double *y);
 void ref_head_backward(int head, int outputs, const double *y, const double *dy, double *dz);
 

@@ -16,6 +16,7 @@ static const struct {
     [GPUR_HEAD_DUELING] = {gpur_launch_epsilon_greedy, GPUR_ACTED_BY_Q},
     [GPUR_HEAD_SOFTMAX_VALUE] = {gpur_launch_softmax_choice, GPUR_ACTED_BY_PROBABILITIES},
     [GPUR_HEAD_TANH_ACTION] = {gpur_launch_noisy_action, GPUR_ACTED_VECTORS},
+    [GPUR_HEAD_SQUASHED_GAUSSIAN] = {gpur_launch_gaussian_choice, GPUR_ACTED_DRAWN_VECTORS},
 };
 
 gpur_acted gpur_acted_by(int32_t head)

@@ -14,7 +14,8 @@
 typedef enum gpur_acted {
     GPUR_ACTED_BY_Q,             /* an action, and the value of each action */
     GPUR_ACTED_BY_PROBABILITIES, /* an action, the probability of each, and the value of the observation */
-    GPUR_ACTED_VECTORS           /* an action vector */
+    GPUR_ACTED_VECTORS,          /* an action vector, to which noise is added */
+    GPUR_ACTED_DRAWN_VECTORS     /* an action vector drawn from a distribution, or its most central one */
 } gpur_acted;
 gpur_acted gpur_acted_by(int32_t head);
 
@@ -78,7 +79,7 @@ typedef struct gpur_inference_call {
     const void *obs; /* (count, obs) in host or device memory */
     void *native;    /* CUDA, obs in device memory: the stream that writes them; NULL: they are complete */
     gpur_exploration exploration;
-    int32_t greedy;   /* of a SOFTMAX_VALUE head: see gpur_policy_input */
+    int32_t greedy;   /* of a head that draws: see gpur_policy_input */
     int32_t *actions; /* (count) host out; NULL: not wanted */
     float *q;         /* (count, num_actions) host out: as in the buffers; NULL: not wanted */
     float *values;    /* (count) host out: V of a SOFTMAX_VALUE head; NULL: not wanted */

@@ -208,24 +208,30 @@ void gpur_policy_set_counters(gpur_policy *policy, uint64_t draws, int64_t actio
     gpur_policy_release(policy, index, 0);
 }
 
-static gpur_status check_vectors(const gpur_policy_input *in, const gpur_policy_output *out)
+static gpur_status check_vectors(gpur_acted acted, const gpur_policy_input *in, const gpur_policy_output *out)
 {
     GPUR_REQUIRE(out->action_vectors, "action_vectors, which gets the results, is NULL");
+    if (acted == GPUR_ACTED_DRAWN_VECTORS) {
+        GPUR_REQUIRE(!(out->actions || out->q || out->probabilities || out->values || in->epsilon || in->sigma),
+                     "actions, q, probabilities, values, epsilon or sigma is given; a policy with "
+                     "GPUR_HEAD_SQUASHED_GAUSSIAN has action_vectors and greedy");
+        return GPUR_OK;
+    }
     GPUR_REQUIRE(!(out->actions || out->q || out->probabilities || out->values || in->greedy || in->epsilon),
                  "actions, q, probabilities, values, greedy or epsilon is given; a policy with GPUR_HEAD_TANH_ACTION "
                  "has action_vectors and sigma");
     return GPUR_OK;
 }
 
-/* Refuses outputs that the head has not, and `greedy` of one that is greedy always. */
+/* Refuses outputs that the head has not, and `greedy` of one that draws nothing. */
 static gpur_status check_outputs(const gpur_policy *policy, const gpur_policy_input *in, const gpur_policy_output *out)
 {
     const gpur_acted acted = gpur_acted_by(policy->network.head);
     const int has_probabilities = acted == GPUR_ACTED_BY_PROBABILITIES;
     GPUR_TRY(gpur_choice_check(in->greedy, 1, "greedy", "0 or 1"));
     GPUR_TRY(gpur_reserved_check(&(const int64_t){in->reserved}, 1, "gpur_policy_input"));
-    if (acted == GPUR_ACTED_VECTORS)
-        return check_vectors(in, out);
+    if (acted == GPUR_ACTED_VECTORS || acted == GPUR_ACTED_DRAWN_VECTORS)
+        return check_vectors(acted, in, out);
     GPUR_REQUIRE(!out->action_vectors && !in->sigma,
                  "action_vectors or sigma is given; they need GPUR_HEAD_TANH_ACTION (3), and network.head is %" PRId32,
                  policy->config.network.head);

@@ -32,6 +32,7 @@ static const head_entry heads[] = {
     [GPUR_HEAD_DUELING] = {{{"value", 0, 1}, {"advantage", 1, 0}}, 2},
     [GPUR_HEAD_SOFTMAX_VALUE] = {{{"policy", 1, 0}, {"value", 0, 1}}, 2},
     [GPUR_HEAD_TANH_ACTION] = {{{"action", 1, 0}}, 1},
+    [GPUR_HEAD_SQUASHED_GAUSSIAN] = {{{"mean", 1, 0}, {"log_std", 1, 0}}, 2},
 };
 
 static gpur_status check_activation(int32_t activation, const char *name)

@@ -33,7 +33,7 @@ CHOICES: dict[str, dict[str, int]] = {
     "storage": {"virtual": _c_api.CACHE_VIRTUAL, "physical": _c_api.CACHE_PHYSICAL},
     "draw": {"permutation": _c_api.CACHE_PERMUTATION, "replacement": _c_api.CACHE_REPLACEMENT},
     "head": {"q": _c_api.HEAD_Q, "dueling": _c_api.HEAD_DUELING, "softmax_value": _c_api.HEAD_SOFTMAX_VALUE,
-             "tanh_action": _c_api.HEAD_TANH_ACTION},
+             "tanh_action": _c_api.HEAD_TANH_ACTION, "squashed_gaussian": _c_api.HEAD_SQUASHED_GAUSSIAN},
     "hidden_activation": ACTIVATIONS,
     "init": {"fan_in": _c_api.INIT_FAN_IN, "glorot": _c_api.INIT_GLOROT, "normal": _c_api.INIT_NORMAL},
     "input_layout": {"auto": _c_api.INPUT_AUTO, "chw": _c_api.CHW, "hwc": _c_api.HWC},

@@ -205,15 +205,16 @@ class Policy(Handle):
         """Like `act` with head "softmax_value", with the probabilities, the values and the version of the weights."""
         return ActedByPolicy(*self._run(obs, stream, (epsilon, lanes, steps), greedy, "probabilities"))
 
-    def act_vectors(self, obs: Any, sigma: Any = 0.0, lanes: Any = None, steps: Any = None, *,
+    def act_vectors(self, obs: Any, sigma: Any = 0.0, lanes: Any = None, steps: Any = None, *, greedy: bool = False,
                     stream: Any = None) -> np.ndarray:
-        """With head "tanh_action": actions, (count, num_actions) float32 in -1 to 1: mu(obs) plus Gaussian noise of
-        the standard deviation `sigma` in each component, clipped. A policy of a run (`open` of its folder, or of its
+        """Actions, (count, num_actions) float32 in -1 to 1. With head "tanh_action": mu(obs) plus Gaussian noise of the
+        standard deviation `sigma` in each component, clipped. With "squashed_gaussian": drawn from the distribution, or
+        with `greedy` tanh of its mean. A policy of a run (`open` of its folder, or of its
         result's agent) scales them then to the environment's bounds and shape; no other does, and
         gymnasium.wrappers.RescaleAction(env, -1, 1) makes an environment that takes them. sigma is a number, or
-        (count,) of them; 0: no noise. The other arguments are as for `act`, and the noise follows from them as random
-        actions do."""
-        found = self._run(obs, stream, (sigma, lanes, steps), False, "action_vectors", wants_actions=False)[1]
+        (count,) of them; 0: no noise. The other arguments are as for `act`, and noise and draws follow from them as
+        random actions do."""
+        found = self._run(obs, stream, (sigma, lanes, steps), greedy, "action_vectors", wants_actions=False)[1]
         return self._translation.vectors(found)
 
     def q_values(self, obs: Any, *, stream: Any = None) -> np.ndarray:

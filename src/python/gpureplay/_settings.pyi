@@ -26,7 +26,7 @@ Estimator = Literal["peng", "n-step", "watkins", "peng-median", "watkins-median"
     "watkins-error-bound"]
 Storage = Literal["virtual", "physical"]
 Draw = Literal["permutation", "replacement"]
-Head = Literal["q", "dueling", "softmax_value", "tanh_action"]
+Head = Literal["q", "dueling", "softmax_value", "tanh_action", "squashed_gaussian"]
 HiddenActivation = Literal["linear", "relu", "tanh"]
 Init = Literal["fan_in", "glorot", "normal"]
 InputLayout = Literal["auto", "chw", "hwc"]

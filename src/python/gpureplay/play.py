@@ -162,8 +162,8 @@ def play(run: str | os.PathLike[str], *, episodes: int = 5, seed: int = 1, weigh
             closing.callback(made[-1].close)
         if not config["environment"].get("name"):  # whose bounds the policy has
             policy._translation = policy._translation._replace(bounds=_bounds_of(made[0].action_space))
-        own = 0.0 if policy.config["head"] in ("softmax_value", "tanh_action") else _epsilon_of(config)
-        if policy.config["head"] == "tanh_action" and epsilon:
+        own = _epsilon_of(config) if policy.config["head"] in ("q", "dueling") else 0.0
+        if policy.config["head"] in ("tanh_action", "squashed_gaussian") and epsilon:
             raise ValueError(f"epsilon is {epsilon:g} and the network computes action vectors; leave it out")
         act = _actor(policy, 0.0 if greedy else own if epsilon is None else epsilon, greedy)
         limit = sys.maxsize if config["environment"].get("max_steps") else _c_api.EVALUATION_STEPS
@@ -180,6 +180,8 @@ def _actor(policy: Policy, epsilon: float, greedy: bool) -> Callable[[np.ndarray
     head = policy.config["head"]
     if head == "tanh_action":
         return lambda obs: list(policy.act_vectors(obs))
+    if head == "squashed_gaussian":
+        return lambda obs: list(policy.act_vectors(obs, greedy=greedy))
     drawn = {"greedy": greedy} if head == "softmax_value" else {}
     return lambda obs: policy.act(obs, epsilon, **drawn).tolist()
 

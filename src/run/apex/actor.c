@@ -298,6 +298,8 @@ static gpur_status check_networks(const gpur_apex_networks *n)
     GPUR_REQUIRE(n->acting, "networks.acting is NULL; an actor needs the network that chooses actions");
     GPUR_REQUIRE(n->critic || n->acting->head != GPUR_HEAD_TANH_ACTION,
                  "networks.critic is NULL, and networks.acting is a policy network of DPG; then both must be there");
+    GPUR_REQUIRE(n->acting->head != GPUR_HEAD_SQUASHED_GAUSSIAN,
+                 "networks.acting has GPUR_HEAD_SQUASHED_GAUSSIAN (4), with which Ape-X does not act");
     return GPUR_OK;
 }
 
