@@ -7,6 +7,8 @@
 #include "kernels/learn/bias_activation.h"
 #include "kernels/conv/conv_bias_backward.h"
 #include "kernels/collective_probe.h"
+#include "kernels/learn/distribution_error.h"
+#include "kernels/learn/distribution_greedy.h"
 #include "kernels/learn/epsilon_greedy.h"
 #include "kernels/learn/finish_step.h"
 #include "kernels/conv/col2im.h"

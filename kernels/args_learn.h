@@ -14,10 +14,12 @@
     X(head_backward)                                                                                                   \
     X(td_error)                                                                                                        \
     X(critic_error)                                                                                                    \
+    X(distribution_error)                                                                                              \
     X(gradient_norm)                                                                                                   \
     X(weight_update)                                                                                                   \
     X(finish_step)                                                                                                     \
     X(epsilon_greedy)                                                                                                  \
+    X(distribution_greedy)                                                                                             \
     X(softmax_choice)                                                                                                  \
     X(noisy_action)                                                                                                    \
     X(gaussian_choice)                                                                                                 \
@@ -123,6 +125,22 @@ typedef struct gpur_critic_error_args {
     int32_t critics, num_actions;
 } gpur_critic_error_args;
 
+/* How the N numbers of an action are a distribution of returns. */
+typedef struct gpur_distribution {
+    int32_t atoms;      /* N; 0: a head without distributions */
+    float v_min, v_max; /* CATEGORICAL: the first and the last of the returns, at equal distances */
+} gpur_distribution;
+
+/* The same as td_error for a head of distributions, whose outputs z are (Z) = (A, N). The formulas are in
+ * kernels/learn/distribution_error.h. */
+typedef struct gpur_distribution_error_args {
+    gpur_td_error_args td; /* its `q` gets those of next_obs alone, `td` the losses without their weights, and
+                              `huber_delta` is kappa; dq, id, missing and loss_kind are not used */
+    gpur_distribution distribution;
+    float *target;    /* (B, N) out: the target's quantiles or probabilities */
+    float *atom_loss; /* (B, N) scratch: the parts of a row's loss */
+} gpur_distribution_error_args;
+
 /* The part of a learner's state that changes from step to step. It is in device memory, so that a captured step needs
  * no host. finish_step, the last kernel of a step, advances it. */
 typedef struct gpur_train_state {
@@ -204,9 +222,9 @@ typedef struct gpur_explore_row {
     float epsilon; /* probability of a random action; of noisy actions: the standard deviation of the noise */
 } gpur_explore_row;
 
-/* The arguments of all kernels that act by a head: epsilon_greedy by action values, softmax_choice by probabilities,
- * noisy_action and gaussian_choice by vectors. The random numbers of a row are a pure function of the seed, its step
- * and its lane. */
+/* The arguments of all kernels that act by a head: epsilon_greedy by action values, distribution_greedy by the means of
+ * distributions, softmax_choice by probabilities, noisy_action and gaussian_choice by vectors. The random numbers of a
+ * row are a pure function of the seed, its step and its lane. */
 typedef struct gpur_choice_args {
     const float *z;    /* (B, Z), rows `z_pitch` floats apart, without bias */
     const float *bias; /* (Z) */
@@ -221,9 +239,11 @@ typedef struct gpur_choice_args {
     uint64_t seed;
     const gpur_explore_row *rows; /* (B); NULL: all rows have `step` and `epsilon`, and the lane of row b is b */
     uint64_t step;
-    float epsilon; /* as in gpur_explore_row */
+    float epsilon;                  /* as in gpur_explore_row */
+    gpur_distribution distribution; /* distribution_greedy */
 } gpur_choice_args;
 typedef gpur_choice_args gpur_epsilon_greedy_args;
+typedef gpur_choice_args gpur_distribution_greedy_args;
 typedef gpur_choice_args gpur_softmax_choice_args;
 typedef gpur_choice_args gpur_noisy_action_args;
 typedef gpur_choice_args gpur_gaussian_choice_args;

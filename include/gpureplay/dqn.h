@@ -4,6 +4,14 @@
  * that take any learner; those here take no other. With a cache of returns (returns.h) such a learner trains on returns
  * of several steps, without a target network.
  *
+ * With GPUR_HEAD_QUANTILES it is QR-DQN [Dabney et al. 2018], and with GPUR_HEAD_CATEGORICAL C51 [Bellemare et al. 2017].
+ * The loss of a transition is then that of its distribution: the quantile Huber loss, whose kappa is huber_delta, summed
+ * over the quantiles of the action and averaged over those of the target [Dabney et al. 2018, algorithm 1; divided by
+ * kappa as in Dabney et al. 2018b, eq. 3]; or the cross-entropy of the projected target. The action of next_obs is that
+ * with the largest mean, by which these learners also act. Where a TD error is said to be something, such as the new
+ * priority of a transition, it is this loss without the importance weight [Hessel et al. 2018]. `loss` is not
+ * read, and there is no cache of returns and no fused step.
+ *
  *     gpur_dqn_config_init(&config, sizeof config);
  *     config.network.num_actions = 6;
  *     gpur_dqn_create(replay, &config, &learner);
@@ -64,7 +72,8 @@ typedef struct gpur_dqn_config {
                                   Hasselt et al. 2016, eq. 4]. 0: y = r + discount max_a Q_target(s', a) [Mnih et
                                   al. 2015] */
     int32_t loss;              /* GPUR_LOSS_*, averaged over the batch; default HUBER */
-    float huber_delta;         /* delta of GPUR_LOSS_HUBER; above 0, default 1 */
+    float huber_delta;         /* delta of GPUR_LOSS_HUBER, above 0; with GPUR_HEAD_QUANTILES kappa, which may be 0: the
+                                  loss of quantile regression. Default 1 */
     int32_t index_source;      /* how train steps sample: GPUR_SOURCE_AUTO, the default (as the replay does),
                                   GPUR_UNIFORM* or, on a prioritized replay, GPUR_PRIORITIZED_*. By priority, each step
                                   multiplies its losses by the importance weights, and gives its transitions the new
@@ -116,7 +125,10 @@ GPUR_API gpur_status gpur_dqn_config_init(gpur_dqn_config *config, uint64_t size
  *   "nature-dueling"  the same with two branches of 512, double DQN and gradients clipped to norm 10 [Wang et al.
  *                     2016]. Unlike in the paper, the gradient that enters the last convolution is not scaled by
  *                     1 / sqrt(2)
- *   "apex-dqn"        that network with the learner of Ape-X [Horgan et al. 2018]: batches of 512 sampled by priority
+ *   "qr-dqn"          the network and constants of nature-dqn with 200 quantiles of each action [Dabney et al. 2018]:
+ *                     Adam with learning rate 5e-5 and epsilon 0.01 / 32; exploration falls to 0.01
+ *   "c51"             the same with 51 atoms from -10 to 10 [Bellemare et al. 2017], and learning rate 2.5e-4
+ *   "apex-dqn"        the network of nature-dueling with the learner of Ape-X [Horgan et al. 2018]: batches of 512 sampled by priority
  *                     (so the replay must be prioritized), squared loss, norm 40. Its epsilon is that of the first
  *                     actor, 0.4; actor i of N acts with 0.4^(1 + 7 i / (N - 1))
  *   "cartpole"        this library's own: dueling double DQN on two layers of 128; solves CartPole-v1 in under a minute

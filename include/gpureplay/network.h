@@ -66,8 +66,12 @@ GPUR_API int32_t gpur_image_layout(int32_t first, int32_t second, int32_t third)
 /*
  * The head: what the network computes from the output of the trunk. It has one branch, or two for GPUR_HEAD_DUELING
  * (value and advantage), GPUR_HEAD_SOFTMAX_VALUE (policy and value) and GPUR_HEAD_SQUASHED_GAUSSIAN (mean and log_std).
- * With `hidden` above 0, each branch begins with a dense layer of `hidden` units. DQN learners accept GPUR_HEAD_Q and
- * GPUR_HEAD_DUELING, policies all heads.
+ * With `hidden` above 0, each branch begins with a dense layer of `hidden` units. DQN learners accept GPUR_HEAD_Q,
+ * GPUR_HEAD_DUELING, and the two heads of distributions of returns, policies all heads.
+ *
+ * A head of distributions has N numbers for each action, network.atoms, and Q(s, a) is the mean of their distribution.
+ * Quantile i is that of (i + 1/2) / N; atom i has the value z_i = v_min + i (v_max - v_min) / (N - 1), and the
+ * probabilities of an action's atoms are the softmax of its numbers.
  */
 enum {
     GPUR_HEAD_Q = 0,                 /* Q(s, a) */
@@ -77,6 +81,8 @@ enum {
     GPUR_HEAD_SQUASHED_GAUSSIAN = 4, /* a distribution over actions, for SAC: tanh(mean(s) + sigma(s) n) with n of
                                         N(0, 1) in each component [Haarnoja et al. 2018a, appendix C]; log sigma is
                                         clipped to -20 to 2 */
+    GPUR_HEAD_QUANTILES = 5,         /* quantiles of the return of each action [Dabney et al. 2018]: QR-DQN */
+    GPUR_HEAD_CATEGORICAL = 6,       /* probabilities of N returns, for each action [Bellemare et al. 2017]: C51 */
 };
 
 /* The most layers of a trunk. */
@@ -97,7 +103,12 @@ typedef struct gpur_network_config {
                                           layer is a convolution */
     float input_shift;                 /* added to obs * input_scale: -1 with a scale of 1/128 gives bytes as -1 to 1;
                                           finite; default 0 */
-    int64_t reserved[4];               /* 0; see gpur_schedule */
+    int32_t atoms;                     /* N of a head of distributions: GPUR_HEAD_QUANTILES 1 or more, CATEGORICAL 2 or
+                                          more, at most 65,536; 0: the papers' 200 and 51. Other heads: 0 */
+    float v_min, v_max;                /* GPUR_HEAD_CATEGORICAL: the smallest and the largest return that has a
+                                          probability, v_min below v_max; both 0: the paper's -10 and 10. Other heads: 0 */
+    int32_t reserved_number;           /* 0; see gpur_schedule */
+    int64_t reserved[2];               /* likewise */
 } gpur_network_config;
 
 /*

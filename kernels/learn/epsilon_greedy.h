@@ -19,17 +19,21 @@ GPUR_FN gpur_explore_row gpur_explore_row_of(const gpur_explore_row *rows, uint6
     return row;
 }
 
-/* With probability epsilon an action is uniformly random, else it is the first of those with the largest value. */
+/* With probability epsilon an action is uniformly random, else it is the first of those with the largest value q. */
+GPUR_FN int32_t gpur_epsilon_greedy_action(const gpur_choice_args *a, int64_t b, const float *q)
+{
+    const gpur_explore_row row = gpur_explore_row_of(a->rows, a->step, a->epsilon, b);
+    const gpur_u32x4 bits = gpur_random_bits(a->seed, GPUR_RANDOM_EXPLORE, row.step, row.lane);
+    return gpur_random_uniform(bits.v[2]) < row.epsilon ? (int32_t)gpur_random_below(bits, (uint64_t)a->num_actions)
+                                                        : gpur_argmax_action(a->num_actions, q);
+}
+
 GPUR_KERNEL(epsilon_greedy)
 {
     const gpur_span s = gpur_grid_span(at, a->batch);
     for (int64_t b = s.first; b < s.last; b += s.step) {
-        const gpur_explore_row row = gpur_explore_row_of(a->rows, a->step, a->epsilon, b);
         float *const q = a->per_action + b * a->num_actions;
-        const gpur_u32x4 bits = gpur_random_bits(a->seed, GPUR_RANDOM_EXPLORE, row.step, row.lane);
         gpur_values_forward_row(a->head, a->num_actions, a->z + b * a->z_pitch, a->bias, q);
-        a->action[b] = gpur_random_uniform(bits.v[2]) < row.epsilon
-                           ? (int32_t)gpur_random_below(bits, (uint64_t)a->num_actions)
-                           : gpur_argmax_action(a->num_actions, q);
+        a->action[b] = gpur_epsilon_greedy_action(a, b, q);
     }
 }

@@ -39,6 +39,24 @@ static gpur_status add_number(gpur_tensors *settings, const char *owner, const c
     return gpur_tensors_add_metadata(settings, key, "%" PRId64, value);
 }
 
+static gpur_status add_real(gpur_tensors *settings, const char *owner, const char *name, float value)
+{
+    char key[48];
+    snprintf(key, sizeof key, "%s%s", owner, name);
+    const gpur_scalar scalar = {key, GPUR_SCALAR_F32, &value};
+    return gpur_scalars_write(settings, &scalar, 1);
+}
+
+static gpur_status add_distribution(const gpur_network_config *network, const char *owner, gpur_tensors *settings)
+{
+    if (network->atoms > 0)
+        GPUR_TRY(add_number(settings, owner, "atoms", network->atoms));
+    if (network->v_min == network->v_max)
+        return GPUR_OK;
+    GPUR_TRY(add_real(settings, owner, "v_min", network->v_min));
+    return add_real(settings, owner, "v_max", network->v_max);
+}
+
 /* The order of axes counts where a convolution reads them. */
 gpur_status gpur_network_text_add_settings(const gpur_network_config *network, const char *owner,
                                            gpur_tensors *settings)
@@ -50,6 +68,7 @@ gpur_status gpur_network_text_add_settings(const gpur_network_config *network, c
     GPUR_TRY(add_number(settings, owner, "head", network->head));
     if (network->hidden > 0)
         GPUR_TRY(add_number(settings, owner, "hidden_activation", network->hidden_activation));
+    GPUR_TRY(add_distribution(network, owner, settings));
     if (network->trunk_count == 0 || network->trunk[0].kind != GPUR_CONV)
         return GPUR_OK;
     snprintf(key, sizeof key, "%sinput_layout", owner);
@@ -135,6 +154,12 @@ static gpur_status read_network(const gpur_checkpoint *file, gpur_network_config
     GPUR_TRY(read_number(file, "hidden", GPUR_SCALAR_I32, &network->hidden));
     if (network->hidden > 0)
         GPUR_TRY(read_number(file, "hidden_activation", GPUR_SCALAR_I32, &network->hidden_activation));
+    if (network->head == GPUR_HEAD_QUANTILES || network->head == GPUR_HEAD_CATEGORICAL)
+        GPUR_TRY(read_number(file, "atoms", GPUR_SCALAR_I32, &network->atoms));
+    if (network->head == GPUR_HEAD_CATEGORICAL) {
+        GPUR_TRY(read_number(file, "v_min", GPUR_SCALAR_F32, &network->v_min));
+        GPUR_TRY(read_number(file, "v_max", GPUR_SCALAR_F32, &network->v_max));
+    }
     GPUR_TRY(read_number(file, "input_scale", GPUR_SCALAR_F32, &network->input_scale));
     GPUR_TRY(read_number(file, "input_shift", GPUR_SCALAR_F32, &network->input_shift));
     if (network->trunk_count > 0 && network->trunk[0].kind == GPUR_CONV)

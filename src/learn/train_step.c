@@ -154,6 +154,17 @@ static void assign_critic_error(gpur_train_step *step)
     };
 }
 
+/* What distribution_error reads and writes beside what td_error does. */
+static void assign_distribution(gpur_train_step *step, gpur_arena *arena)
+{
+    gpur_distribution_error_args *const a = &step->distribution;
+    const int64_t numbers = step->batch.rows * step->network->distribution.atoms;
+    a->td = step->td;
+    a->distribution = step->network->distribution;
+    a->target = gpur_arena_floats(arena, numbers);
+    a->atom_loss = gpur_arena_floats(arena, numbers);
+}
+
 static int samples_by_priority(const gpur_step_config *config)
 {
     return gpur_sampler_of(config->index_source)->is_by_priority ||
@@ -176,10 +187,12 @@ static void assign(void *part, gpur_arena *arena)
     step->online.activations[0] = step->batch.x;
     step->target.activations[0] = step->batch.next_x;
     assign_rows(step, arena);
-    if (!step->batch.fields.action_floats)
+    if (!step->batch.fields.action_floats) {
         assign_td_error(step, arena);
-    else if (arena->base)
+        assign_distribution(step, arena);
+    } else if (arena->base) {
         assign_critic_error(step);
+    }
     if (step->actor)
         step->actor->assign(step, arena);
     step->workspace = gpur_arena_alloc(arena, step->workspace_bytes);
@@ -244,12 +257,18 @@ static gpur_status forward(const gpur_train_step *step, const gpur_track *track)
     return gpur_side_join(&step->side, track->stream);
 }
 
-/* The kernels have blocks of one warp, since a warp's loads are of many rows and keep a multiprocessor busy. */
+/* td_error and critic_error have blocks of one warp, since a warp's loads are of many rows and keep a multiprocessor
+ * busy. A row of distribution_error is a block's. */
 static gpur_status launch_loss(const gpur_train_step *step, gpur_stream *stream)
 {
-    const gpur_grid grid = gpur_grid_rows(step->device, (step->batch.rows + 31) / 32, 1, 32 * 8);
-    return step->batch.fields.action_floats ? gpur_launch_critic_error(stream, grid, &step->critics)
-                                            : gpur_launch_td_error(stream, grid, &step->td);
+    const int64_t rows = step->batch.rows, bytes = step->online.pitch[step->network->activation_count - 1] * 4;
+    const gpur_grid grid = gpur_grid_rows(step->device, (rows + 31) / 32, 1, 32 * 8);
+    if (step->batch.fields.action_floats)
+        return gpur_launch_critic_error(stream, grid, &step->critics);
+    if (step->network->distribution.atoms > 0)
+        return gpur_launch_distribution_error(stream, gpur_grid_rows(step->device, rows, 1, bytes),
+                                              &step->distribution);
+    return gpur_launch_td_error(stream, grid, &step->td);
 }
 
 /* Changes nothing if `drawable`, (1) in device memory, is 0. */

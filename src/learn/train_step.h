@@ -14,9 +14,10 @@
  *
  * It is the step of DQN [Mnih et al. 2015] and of double DQN [van Hasselt et al. 2016]: the online network sees obs
  * and, for double DQN, next_obs; the target network sees next_obs. The loss is that of the TD error of the action taken
- * (kernels/learn/td_error.h). With given returns the online network sees obs, and there is no target network. Where
- * actions are vectors, the network is a critic, or two copies of it, which sees obs and action, and whose target sees
- * next_obs and the action of an actor (kernels/learn/critic_error.h).
+ * (kernels/learn/td_error.h), or with a head of distributions that of its distribution
+ * (kernels/learn/distribution_error.h). With given returns the online network sees obs, and there is no target network.
+ * Where actions are vectors, the network is a critic, or two copies of it, which sees obs and action, and whose target
+ * sees next_obs and the action of an actor (kernels/learn/critic_error.h).
  */
 #pragma once
 
@@ -66,9 +67,10 @@ typedef struct gpur_train_step {
     gpur_pass online, target; /* there is no pass of the target with a cache */
     gpur_backward backward;   /* through the online network, over the rows of obs */
     gpur_step_rows rows;
-    gpur_td_error_args td;                   /* of action values; it writes `rows` */
-    gpur_critic_error_args critics;          /* of critics of action vectors: in place of `td` */
-    gpur_pass *passes[GPUR_MAX_STEP_PASSES]; /* (pass_count) these and the actor's */
+    gpur_td_error_args td;                     /* of action values; it writes `rows` */
+    gpur_distribution_error_args distribution; /* of distributions of them: in place of `td`, which it has */
+    gpur_critic_error_args critics;            /* of critics of action vectors: in place of `td` */
+    gpur_pass *passes[GPUR_MAX_STEP_PASSES];   /* (pass_count) these and the actor's */
     gpur_backward *backwards[GPUR_MAX_STEP_PASSES];
     int32_t pass_count, backward_count;
     void *workspace;                   /* that passes share, one after the other */

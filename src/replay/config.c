@@ -377,12 +377,13 @@ typedef struct preset {
 } preset;
 
 static const preset presets[] = {
-    {"melee-gpu", set_melee},   {"melee-dqn", set_melee},       {"melee-double", set_melee},
-    {"nature-dqn", set_nature}, {"nature-dueling", set_nature}, {"apex-dqn", set_apex},
+    {"melee-gpu", set_melee},       {"melee-dqn", set_melee}, {"melee-double", set_melee}, {"nature-dqn", set_nature},
+    {"nature-dueling", set_nature}, {"qr-dqn", set_nature},   {"c51", set_nature},         {"apex-dqn", set_apex},
 };
 
 #define PRESETS                                                                                                        \
-    "there are \"melee-gpu\", \"melee-dqn\", \"melee-double\", \"nature-dqn\", \"nature-dueling\", \"apex-dqn\""
+    "there are \"melee-gpu\", \"melee-dqn\", \"melee-double\", \"nature-dqn\", \"nature-dueling\", \"qr-dqn\", "       \
+    "\"c51\", \"apex-dqn\""
 
 gpur_status gpur_replay_config_preset(gpur_replay_config *config, const char *name)
 {

@@ -68,7 +68,8 @@ static const gpur_member gpur_layer_members[] = {
 static const gpur_member gpur_network_config_members[] = {
     {.name = "trunk", .kind = GPUR_MEMBER_TRUNK, .at = offsetof(gpur_network_config, trunk), .of = gpur_layer_members},
     {.name = "head", .kind = GPUR_MEMBER_INT32, .at = offsetof(gpur_network_config, head), .words = (const char
-        *const[]){"q", "dueling", "softmax_value", "tanh_action", "squashed_gaussian"}, .word_count = 5},
+        *const[]){"q", "dueling", "softmax_value", "tanh_action", "squashed_gaussian", "quantiles", "categorical"},
+        .word_count = 7},
     {.name = "hidden", .kind = GPUR_MEMBER_INT32, .at = offsetof(gpur_network_config, hidden)},
     {.name = "hidden_activation", .kind = GPUR_MEMBER_INT32, .at = offsetof(gpur_network_config, hidden_activation),
         .words = (const char *const[]){"linear", "relu", "tanh"}, .word_count = 3},
@@ -80,6 +81,9 @@ static const gpur_member gpur_network_config_members[] = {
     {.name = "input_layout", .kind = GPUR_MEMBER_INT32, .at = offsetof(gpur_network_config, input_layout), .words =
         (const char *const[]){"chw", "hwc", "auto"}, .word_count = 3},
     {.name = "input_shift", .kind = GPUR_MEMBER_FLOAT, .at = offsetof(gpur_network_config, input_shift)},
+    {.name = "atoms", .kind = GPUR_MEMBER_INT32, .at = offsetof(gpur_network_config, atoms)},
+    {.name = "v_min", .kind = GPUR_MEMBER_FLOAT, .at = offsetof(gpur_network_config, v_min)},
+    {.name = "v_max", .kind = GPUR_MEMBER_FLOAT, .at = offsetof(gpur_network_config, v_max)},
     {.name = NULL}};
 
 static const gpur_member gpur_optimizer_config_members[] = {

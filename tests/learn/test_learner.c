@@ -45,6 +45,7 @@ typedef struct training {
     float momentum, epsilon, clip_norm, clip_value;
     float rate; /* target_rate */
     double decay;
+    int32_t head, atoms; /* of distributions */
 } training;
 
 static gpur_device *device;
@@ -52,12 +53,15 @@ static learner_fixture fixture;
 
 static void set_network(gpur_dqn_config *c, const training *t)
 {
-    const int head = t->dueling ? GPUR_HEAD_DUELING : GPUR_HEAD_Q;
+    const int head = t->head ? t->head : t->dueling ? GPUR_HEAD_DUELING : GPUR_HEAD_Q;
     if (t->trunk[0]) {
         c->network = network_fixture_config(t->trunk[0], t->trunk[1], t->activation, head, 0, FIXTURE_ACTIONS);
         c->network.init = GPUR_INIT_FAN_IN;
     }
     c->network.head = head;
+    c->network.atoms = t->atoms;
+    if (head == GPUR_HEAD_CATEGORICAL)
+        c->network.v_min = -2.0f, c->network.v_max = 3.0f;
     c->network.input_scale *= t->input_scale > 0 ? t->input_scale : 1;
     c->network.input_shift = t->input_shift;
     if (t->hidden) {
@@ -407,6 +411,37 @@ static const training by_libraries[] = {
     {"soft targets now and then", 60, .source = BY_SAMPLE, .period = 4, .rate = 0.5f, .copy_first = 1},
 };
 
+#define QUANTILES .head = GPUR_HEAD_QUANTILES
+#define CATEGORICAL .head = GPUR_HEAD_CATEGORICAL
+
+static const training with_distributions[] = {
+    {"quantiles", 60, QUANTILES, .atoms = 11, .period = 5},
+    {"quantiles, double DQN, actions out of range", 60, QUANTILES, .atoms = 32, .double_dqn = 1, .spoiled = 1,
+     .delta = 0.25f},
+    {"quantiles of int64 actions without a hidden layer", 60, ROWS_WIDE, BY_ROWS, QUANTILES, .atoms = 5, .hidden = NONE,
+     .clip_norm = 0.2f, .optimizer = GPUR_RMSPROP_TF, .epsilon = 0.01f},
+    {"one quantile", 20, QUANTILES, .atoms = 1},
+    {"quantiles of images", 5, ROWS_PLANES, BY_SAMPLE, QUANTILES, .atoms = 9, .double_dqn = 1},
+    {"quantiles by priority", 12, ROWS_PLAIN, BY_SAMPLE, QUANTILES, .atoms = 11, .prioritized = 1, .empty = 1},
+    {"quantiles, priorities of ids and rows in turns", 12, ROWS_PLAIN, IN_TURNS, QUANTILES, .atoms = 11,
+     .prioritized = 1, .double_dqn = 1},
+    {"atoms", 60, CATEGORICAL, .atoms = 11, .period = 5},
+    {"atoms, double DQN, actions out of range", 60, CATEGORICAL, .atoms = 51, .double_dqn = 1, .spoiled = 1},
+    {"atoms of int64 actions without a hidden layer", 60, ROWS_WIDE, BY_ROWS, CATEGORICAL, .atoms = 5, .hidden = NONE,
+     .clip_norm = 0.2f, .optimizer = GPUR_RMSPROP_TF, .epsilon = 0.01f},
+    {"two atoms", 20, CATEGORICAL, .atoms = 2},
+    {"atoms of images", 5, ROWS_PIXELS, BY_SAMPLE, CATEGORICAL, .atoms = 9, .double_dqn = 1},
+    {"atoms by priority", 12, ROWS_PLAIN, BY_SAMPLE, CATEGORICAL, .atoms = 11, .prioritized = 1, .empty = 1},
+    {"atoms, priorities of ids and rows in turns", 12, ROWS_PLAIN, IN_TURNS, CATEGORICAL, .atoms = 11, .prioritized = 1,
+     .double_dqn = 1},
+};
+
+TEST(training_of_distributions_follows_the_reference)
+{
+    for (size_t i = 0; i < sizeof with_distributions / sizeof *with_distributions; i++)
+        check_training(&with_distributions[i]);
+}
+
 TEST(training_by_libraries_follows_the_reference)
 {
     for (size_t i = 0; i < sizeof by_libraries / sizeof *by_libraries; i++)
@@ -504,6 +539,7 @@ int main(int argc, char **argv)
     test_main_begin(argc, argv);
     device = test_device();
     RUN(training_by_libraries_follows_the_reference);
+    RUN(training_of_distributions_follows_the_reference);
     RUN(training_in_one_kernel_follows_the_reference);
     RUN(training_by_priority_follows_the_reference);
     RUN(small_batches_in_one_kernel_follow_the_reference);

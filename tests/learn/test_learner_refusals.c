@@ -25,6 +25,18 @@ TEST(settings_that_do_not_fit_together_are_refused_with_the_reason)
     c = good, c.size = 3, check_refused(&c, "was the struct initialized?");
     c = good, c.network.head = GPUR_HEAD_TANH_ACTION, check_refused(&c, "a DQN learner needs GPUR_HEAD_Q (0)");
     c = good, c.network.head = GPUR_HEAD_SOFTMAX_VALUE, check_refused(&c, "network.head is 2");
+    c = good, c.network.atoms = 2,
+    check_refused(&c, "network.atoms is 2; without a head of distributions it must be 0");
+    c = good, c.network.v_max = 2, check_refused(&c, "network.v_min is 0 and v_max 2; without GPUR_HEAD_CATEGORICAL");
+    c.network.head = GPUR_HEAD_QUANTILES, check_refused(&c, "network.v_min is 0 and v_max 2; without");
+    c.network.v_max = 0, c.network.atoms = -1, check_refused(&c, "network.atoms is -1; it must be 1 to 65536");
+    c.network.atoms = 8, c.huber_delta = -1, check_refused(&c, "huber_delta is -1; it must be 0 or more");
+    c.huber_delta = 1, c.step_kernel = GPUR_STEP_FUSED, check_refused(&c, "which takes action values");
+    c = good, c.network.head = GPUR_HEAD_CATEGORICAL, c.network.atoms = 1;
+    check_refused(&c, "network.atoms is 1; it must be 2 to 65536");
+    c.network.atoms = 65536, c.network.num_actions = 65536, check_refused(&c, "at most 16777216 numbers in all");
+    c = good, c.network.head = GPUR_HEAD_CATEGORICAL, c.network.v_min = 3, c.network.v_max = -3;
+    check_refused(&c, "network.v_min is 3 and v_max -3; they must be finite, and the first below the second");
     c = good, c.index_source = GPUR_PRIORITIZED_STRATIFIED;
     check_refused(&c, "index_source is 3, by priority, and the replay's prioritized is 0");
     c = good, c.batch_size = 257, check_refused(&c, "batch_size is 257; it must be 1 to the replay's max_batch, 256");

@@ -36,8 +36,11 @@ AGENTS = {
     "network": {"trunk": [64, (32, "tanh")], "head": "dueling", "hidden": 16, "seed": 3},
     "optimizer": {"optimizer": "rmsprop_torch", "centered": 1, "learning_rate": (1e-3, 1e-4, 100), "clip_norm": 1},
     "samples": {"distinct": True, "batch_size": 7, "exploration": (1.0, 0.05, 200)},
+    "quantiles": {"head": "quantiles", "atoms": 32, "huber_delta": 0.0},
+    "atoms": {"head": "categorical", "atoms": 21, "v_min": 0.0, "v_max": 500.0},
 }
-PRESETS = ["melee-gpu", "melee-dqn", "melee-double", "nature-dqn", "nature-dueling", "apex-dqn", "cartpole"]
+PRESETS = ["melee-gpu", "melee-dqn", "melee-double", "nature-dqn", "nature-dueling", "qr-dqn", "c51", "apex-dqn",
+           "cartpole"]
 
 
 @pytest.mark.parametrize("name", BUFFERS)

@@ -49,7 +49,11 @@ REFUSED = {
     "learning_rate goes from 0.001 to -1, from step 0 on": lambda: learner_of(learning_rate=(1e-3, -1, 5)),
     "weight_decay is 0.1, and RMSProp has none; it must be 0, or the optimizer Adam":
         lambda: learner_of(optimizer="rmsprop_tf", weight_decay=0.1),
-    'head is "tanh_action"; a DQN learner needs "q" or "dueling"': lambda: learner_of(head="tanh_action"),
+    'head is "tanh_action"; a DQN learner needs "q", "dueling", "quantiles" or "categorical"':
+        lambda: learner_of(head="tanh_action"),
+    "atoms is 1; it must be 2 to 65536": lambda: learner_of(head="categorical", atoms=1),
+    "v_min is 5 and v_max 0; they must be finite, and the first below": lambda: learner_of(head="categorical", v_min=5),
+    "huber_delta is -1; it must be 0 or more, and finite": lambda: learner_of(head="quantiles", huber_delta=-1.0),
     "prioritized is True, by priority, and the replay's prioritized is False; it must be True, or leave out":
         lambda: learner_of(prioritized=True),
     "prioritized is False, uniform, and the replay evicts by priority": lambda: learner_of(

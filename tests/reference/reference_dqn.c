@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* Losses, optimizers and the DQN step of reference_learn.h. */
 #include "reference/reference_learn.h"
+#include "reference/reference_distribution.h"
 
 #include <math.h>
+#include <string.h>
 
 /* Huber (1964): quadratic in the middle, linear outside, continuous with its slope. */
 double ref_loss(int kind, double delta, double error)
@@ -92,24 +94,55 @@ static double target_of(ref_net *net, const gpur_dqn_config *config, const ref_r
     return row->reward + row->discount * target.y[best_of(config->double_dqn ? online.y : target.y, actions)];
 }
 
+/* The row's loss without its weight, and its gradient by the action's value. */
+static double row_loss(ref_net *net, const gpur_dqn_config *config, ref_row *row, const ref_tape *tape, double *q,
+                       double *gradient)
+{
+    *q = tape->y[row->action];
+    row->error = *q - target_of(net, config, row);
+    *gradient = ref_loss_derivative(config->loss, config->huber_delta, row->error);
+    return ref_loss(config->loss, config->huber_delta, row->error);
+}
+
+/* The same with a head of distributions, by the action's numbers. */
+static double distribution_loss(ref_net *net, const gpur_dqn_config *config, ref_row *row, const ref_tape *tape,
+                                double *q, double *gradient)
+{
+    static _Thread_local ref_tape online, target;
+    static _Thread_local double mean[REF_WIDTH], distribution[REF_WIDTH];
+    const gpur_network_config *const network = &net->config;
+    const double *const x = tape->y + row->action * network->atoms;
+    ref_forward(net, 1, row->next_obs, &target);
+    ref_forward(net, 0, row->next_obs, &online);
+    for (int k = 0; k < network->num_actions; k++)
+        mean[k] = ref_distribution_mean(network, (config->double_dqn ? online.y : target.y) + k * network->atoms);
+    ref_distribution_target(network, row->reward, row->discount,
+                            target.y + best_of(mean, network->num_actions) * network->atoms, distribution);
+    *q = ref_distribution_mean(network, x);
+    return row->error = ref_distribution_loss(network, config->huber_delta, x, distribution, gradient);
+}
+
 double ref_dqn_loss(ref_net *net, const gpur_dqn_config *config, ref_row *rows, int batch, double *mean_q)
 {
     static _Thread_local ref_tape tape;
     static _Thread_local double dy[REF_WIDTH];
+    const int numbers = ref_atoms(&net->config);
     double loss = 0, q = 0;
     ref_net_zero_gradient(net);
     for (int b = 0; b < batch; b++) {
+        const double weight = (double)rows[b].weight / batch;
+        double of_row = 0;
         rows[b].error = 0;
         if (rows[b].action < 0 || rows[b].action >= net->config.num_actions)
             continue;
-        const double y = target_of(net, config, &rows[b]);
+        double *const gradient = dy + rows[b].action * numbers;
+        memset(dy, 0, sizeof dy);
         ref_forward(net, 0, rows[b].obs, &tape);
-        const double error = rows[b].error = tape.y[rows[b].action] - y;
-        loss += rows[b].weight * ref_loss(config->loss, config->huber_delta, error) / batch;
-        q += tape.y[rows[b].action] / batch;
-        for (int k = 0; k < net->config.num_actions; k++)
-            dy[k] = 0;
-        dy[rows[b].action] = rows[b].weight * ref_loss_derivative(config->loss, config->huber_delta, error) / batch;
+        loss += weight *
+                (net->config.atoms ? distribution_loss : row_loss)(net, config, &rows[b], &tape, &of_row, gradient);
+        q += of_row / batch;
+        for (int i = 0; i < numbers; i++)
+            gradient[i] *= weight;
         ref_backward(net, &tape, dy);
     }
     if (mean_q)

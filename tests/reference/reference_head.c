@@ -5,11 +5,17 @@
 
 #include <math.h>
 
+/* The outputs of these heads are what a loss reads. */
+static int is_plain(int head)
+{
+    return head == GPUR_HEAD_Q || head == GPUR_HEAD_QUANTILES || head == GPUR_HEAD_CATEGORICAL;
+}
+
 void ref_head(int head, int outputs, const double *z, double *y)
 {
     double sum = 0;
     for (int k = 0; k < outputs; k++) {
-        if (head == GPUR_HEAD_Q)
+        if (is_plain(head))
             y[k] = z[k];
         else if (head == GPUR_HEAD_TANH_ACTION)
             y[k] = tanh(z[k]);
@@ -45,7 +51,7 @@ void ref_head_backward(int head, int outputs, const double *y, const double *dy,
         double sum = 0;
         for (int k = 0; k < outputs; k++) {
             const double same = j == k;
-            if (head == GPUR_HEAD_Q)
+            if (is_plain(head))
                 sum += dy[k] * same;
             else if (head == GPUR_HEAD_TANH_ACTION)
                 sum += dy[k] * same * (1 - y[k] * y[k]);

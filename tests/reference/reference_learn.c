@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "reference/reference_learn.h"
+#include "reference/reference_distribution.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -77,13 +78,15 @@ ref_net *ref_net_create_image(const gpur_network_config *config, int height, int
                                         [GPUR_HEAD_DUELING] = "value",
                                         [GPUR_HEAD_SOFTMAX_VALUE] = "policy",
                                         [GPUR_HEAD_TANH_ACTION] = "action",
-                                        [GPUR_HEAD_SQUASHED_GAUSSIAN] = "mean"};
+                                        [GPUR_HEAD_SQUASHED_GAUSSIAN] = "mean",
+                                        [GPUR_HEAD_QUANTILES] = "quantiles",
+                                        [GPUR_HEAD_CATEGORICAL] = "atoms"};
     ref_net *const net = calloc(1, sizeof *net);
     net->config = *config;
     net->features = height * width * channels;
     net->height = height, net->columns = width, net->channels = channels;
     const int inputs = add_trunk(net), head = config->head;
-    add_stream(net, first[head], inputs, head == GPUR_HEAD_DUELING ? 1 : config->num_actions);
+    add_stream(net, first[head], inputs, head == GPUR_HEAD_DUELING ? 1 : config->num_actions * ref_atoms(config));
     if (head == GPUR_HEAD_DUELING)
         add_stream(net, "advantage", inputs, config->num_actions);
     if (head == GPUR_HEAD_SOFTMAX_VALUE)
@@ -206,7 +209,7 @@ void ref_forward_input(ref_net *net, int target, ref_tape *tape)
             layer_forward(&net->hidden[s], target, at, tape->hidden[s]);
         column += layer_forward(&net->out[s], target, config->hidden ? tape->hidden[s] : at, tape->z + column);
     }
-    ref_head(config->head, config->num_actions, tape->z, tape->y);
+    ref_head(config->head, config->num_actions * ref_atoms(config), tape->z, tape->y);
 }
 
 void ref_forward(ref_net *net, int target, const float *x, ref_tape *tape)
@@ -226,7 +229,7 @@ void ref_backward_to_input(ref_net *net, const ref_tape *tape, const double *dy,
     const double *const at = config->trunk_count ? tape->trunk[config->trunk_count - 1] : tape->x;
     int column = 0;
     memset(dat, 0, sizeof dat);
-    ref_head_backward(config->head, config->num_actions, tape->y, dy, dz);
+    ref_head_backward(config->head, config->num_actions * ref_atoms(config), tape->y, dy, dz);
     for (int s = 0; s < net->branches; s++) {
         const double *const in = config->hidden ? tape->hidden[s] : at;
         memset(dhidden, 0, sizeof dhidden);

@@ -63,7 +63,8 @@ void ref_backward(ref_net *net, const ref_tape *tape, const double *dy);
 void ref_backward_to_input(ref_net *net, const ref_tape *tape, const double *dy, double *dx);
 
 /* Head alone: y from z, dz from y and dy. Columns as in gpureplay/learner.h: value first for dueling, last for softmax;
- * of a squashed Gaussian y is the means and then the log sigmas, clipped to -20 to 2. */
+ * of a squashed Gaussian y is the means and then the log sigmas, clipped to -20 to 2. Of a head of distributions y
+ * is z, and `outputs` the numbers of all actions. */
 void ref_head(int head, int outputs, const double *z, double *y);
 void ref_head_backward(int head, int outputs, const double *y, const double *dy, double *dz);
 
@@ -88,7 +89,7 @@ typedef struct ref_row {
     int action;
     float reward, weight;
     double discount; /* gamma to the power of its steps; 0: the episode ended */
-    double error;    /* filled in: Q(s, a) minus its target */
+    double error;    /* filled in: Q(s, a) minus its target; with a head of distributions the loss without its weight */
 } ref_row;
 
 /* Mean loss of a batch, to which a row with an action that there is not adds nothing; leaves its gradient in g (zeroed

@@ -24,9 +24,9 @@ static int64_t weights_of(const gpur_dqn_config *config)
     return status == GPUR_OK ? gpur_params_weights(&network.params) : -1;
 }
 
-enum { PRESETS = 6 };
-static const char *const names[PRESETS] = {"melee-gpu",  "melee-dqn",      "melee-double",
-                                           "nature-dqn", "nature-dueling", "apex-dqn"};
+enum { PRESETS = 8 };
+static const char *const names[PRESETS] = {"melee-gpu",      "melee-dqn", "melee-double", "nature-dqn",
+                                           "nature-dueling", "apex-dqn",  "qr-dqn",       "c51"};
 
 /* A member of a config, and its values in the order of `names`; UNSAID: none was published. */
 typedef struct constant {
@@ -38,6 +38,7 @@ typedef struct constant {
 #define UNSAID NAN
 #define OF(type, member) #member, type, offsetof(CONFIG, member)
 
+enum { QUANTILES = GPUR_HEAD_QUANTILES, CATEGORICAL = GPUR_HEAD_CATEGORICAL, ADAM = GPUR_ADAM };
 enum { Q = GPUR_HEAD_Q, DUEL = GPUR_HEAD_DUELING, TF = GPUR_RMSPROP_TF, DEEPMIND = GPUR_RMSPROP_DEEPMIND };
 enum { HUBER = GPUR_LOSS_HUBER, SQUARED = GPUR_LOSS_SQUARED, AUTO = GPUR_SOURCE_AUTO, RELU = GPUR_RELU };
 enum { NORMAL = GPUR_INIT_NORMAL, GLOROT = GPUR_INIT_GLOROT, DENSE = GPUR_DENSE, CONV = GPUR_CONV };
@@ -51,57 +52,63 @@ static const gpur_layer atari_trunk[] = {{CONV, 32, RELU, 8, 4, 0, {0}},
 
 #define CONFIG gpur_dqn_config
 static const constant of_learners[] = {
-    {OF('i', network.head), {DUEL, Q, Q, Q, DUEL, DUEL}},
-    {OF('i', network.trunk_count), {1, 2, 2, 4, 3, 3}},
-    {OF('i', network.hidden), {512, 0, 0, 0, 512, 512}},
-    {OF('i', network.hidden_activation), {RELU, UNSAID, UNSAID, UNSAID, RELU, RELU}},
-    {OF('i', network.num_actions), {5, 5, 5, 18, 18, 18}},
-    {OF('i', network.init), {NORMAL, NORMAL, NORMAL, GLOROT, GLOROT, GLOROT}},
-    {OF('f', network.init_scale), {0.1, 0.1, 0.1, UNSAID, UNSAID, UNSAID}},
-    {OF('f', network.input_scale), {UNSAID, UNSAID, UNSAID, 1.0 / 255, 1.0 / 255, 1.0 / 255}},
-    {OF('i', optimizer.kind), {TF, TF, TF, DEEPMIND, DEEPMIND, DEEPMIND}},
-    {OF('i', optimizer.centered), {0, 0, 0, 1, 1, 1}},
-    {OF('f', optimizer.learning_rate.first), {2.5e-4, 2.5e-4, 2.5e-4, 2.5e-4, 2.5e-4, 6.25e-5}},
-    {OF('l', optimizer.learning_rate.steps), {0, 0, 0, 0, 0, 0}},
-    {OF('f', optimizer.decay), {0.95, 0.95, 0.95, 0.95, 0.95, 0.95}},
-    {OF('f', optimizer.momentum), {0.95, 0.95, 0.95, 0, 0, 0}},
-    {OF('f', optimizer.epsilon), {0.01, 0.01, 0.01, 0.01, 0.01, 1.5e-7}},
-    {OF('f', optimizer.clip_norm), {0, 0, 0, 0, 10, 40}},
-    {OF('f', optimizer.clip_value), {0, 0, 0, 0, 0, 0}},
-    {OF('i', double_dqn), {0, 0, 1, 0, 1, 1}},
-    {OF('i', loss), {HUBER, HUBER, HUBER, HUBER, HUBER, SQUARED}},
-    {OF('f', huber_delta), {1, 1, 1, 1, 1, UNSAID}},
-    {OF('l', batch_size), {32, 32, 32, 32, 32, 512}},
-    {OF('l', target_period), {10000, 10000, 10000, 2500, 2500, 2500}},
-    {OF('i', target_copy_first), {1, 1, 1, 0, 0, 0}},
-    {OF('i', index_source), {AUTO, AUTO, AUTO, AUTO, AUTO, STRATIFIED}},
-    {OF('f', beta.first), {UNSAID, UNSAID, UNSAID, UNSAID, UNSAID, 0.4}},
-    {OF('f', beta.last), {UNSAID, UNSAID, UNSAID, UNSAID, UNSAID, 0.4}},
-    {OF('f', exploration.first), {1, 1, 1, 1, 1, 0.4}},
-    {OF('f', exploration.last), {0.1, 0.1, 0.1, 0.1, 0.1, 0.4}},
-    {OF('l', exploration.begin), {UNSAID, UNSAID, UNSAID, 0, 0, UNSAID}},
-    {OF('l', exploration.steps), {UNSAID, UNSAID, UNSAID, 1000000, 1000000, UNSAID}},
+    {OF('i', network.head), {DUEL, Q, Q, Q, DUEL, DUEL, QUANTILES, CATEGORICAL}},
+    {OF('i', network.trunk_count), {1, 2, 2, 4, 3, 3, 4, 4}},
+    {OF('i', network.atoms), {0, 0, 0, 0, 0, 0, 200, 51}},
+    {OF('f', network.v_min), {0, 0, 0, 0, 0, 0, 0, -10}},
+    {OF('f', network.v_max), {0, 0, 0, 0, 0, 0, 0, 10}},
+    {OF('i', network.hidden), {512, 0, 0, 0, 512, 512, 0, 0}},
+    {OF('i', network.hidden_activation), {RELU, UNSAID, UNSAID, UNSAID, RELU, RELU, UNSAID, UNSAID}},
+    {OF('i', network.num_actions), {5, 5, 5, 18, 18, 18, 18, 18}},
+    {OF('i', network.init), {NORMAL, NORMAL, NORMAL, GLOROT, GLOROT, GLOROT, GLOROT, GLOROT}},
+    {OF('f', network.init_scale), {0.1, 0.1, 0.1, UNSAID, UNSAID, UNSAID, UNSAID, UNSAID}},
+    {OF('f', network.input_scale), {UNSAID, UNSAID, UNSAID, 1.0 / 255, 1.0 / 255, 1.0 / 255, 1.0 / 255, 1.0 / 255}},
+    {OF('i', optimizer.kind), {TF, TF, TF, DEEPMIND, DEEPMIND, DEEPMIND, ADAM, ADAM}},
+    {OF('i', optimizer.centered), {0, 0, 0, 1, 1, 1, 0, 0}},
+    {OF('f', optimizer.learning_rate.first), {2.5e-4, 2.5e-4, 2.5e-4, 2.5e-4, 2.5e-4, 6.25e-5, 5e-5, 2.5e-4}},
+    {OF('l', optimizer.learning_rate.steps), {0, 0, 0, 0, 0, 0, 0, 0}},
+    {OF('f', optimizer.decay), {0.95, 0.95, 0.95, 0.95, 0.95, 0.95, UNSAID, UNSAID}},
+    {OF('f', optimizer.momentum), {0.95, 0.95, 0.95, 0, 0, 0, 0, 0}},
+    {OF('f', optimizer.epsilon), {0.01, 0.01, 0.01, 0.01, 0.01, 1.5e-7, 3.125e-4, 3.125e-4}},
+    {OF('f', optimizer.clip_norm), {0, 0, 0, 0, 10, 40, 0, 0}},
+    {OF('f', optimizer.clip_value), {0, 0, 0, 0, 0, 0, 0, 0}},
+    {OF('i', double_dqn), {0, 0, 1, 0, 1, 1, 0, 0}},
+    {OF('i', loss), {HUBER, HUBER, HUBER, HUBER, HUBER, SQUARED, HUBER, HUBER}},
+    {OF('f', huber_delta), {1, 1, 1, 1, 1, UNSAID, 1, UNSAID}},
+    {OF('l', batch_size), {32, 32, 32, 32, 32, 512, 32, 32}},
+    {OF('l', target_period), {10000, 10000, 10000, 2500, 2500, 2500, 2500, 2500}},
+    {OF('i', target_copy_first), {1, 1, 1, 0, 0, 0, 0, 0}},
+    {OF('i', index_source), {AUTO, AUTO, AUTO, AUTO, AUTO, STRATIFIED, AUTO, AUTO}},
+    {OF('f', beta.first), {UNSAID, UNSAID, UNSAID, UNSAID, UNSAID, 0.4, UNSAID, UNSAID}},
+    {OF('f', beta.last), {UNSAID, UNSAID, UNSAID, UNSAID, UNSAID, 0.4, UNSAID, UNSAID}},
+    {OF('f', exploration.first), {1, 1, 1, 1, 1, 0.4, 1, 1}},
+    {OF('f', exploration.last), {0.1, 0.1, 0.1, 0.1, 0.1, 0.4, 0.01, 0.01}},
+    {OF('l', exploration.begin), {UNSAID, UNSAID, UNSAID, 0, 0, UNSAID, 0, 0}},
+    {OF('l', exploration.steps), {UNSAID, UNSAID, UNSAID, 1000000, 1000000, UNSAID, 1000000, 1000000}},
 };
 #undef CONFIG
 
 #define CONFIG gpur_replay_config
 static const constant of_replays[] = {
-    {OF('l', capacity), {1000000, 1000000, 1000000, 1000000, 1000000, 2000000}},
-    {OF('l', block_rows), {2000, 2000, 2000, UNSAID, UNSAID, UNSAID}},
-    {OF('l', min_size), {UNSAID, UNSAID, UNSAID, 50000, 50000, 50000}},
-    {OF('f', gamma), {0.99, 0.99, 0.99, 0.99, 0.99, 0.99}},
-    {OF('f', reward_clip), {1, 1, 1, 1, 1, 1}},
-    {OF('i', layout), {GPUR_LAYOUT_ROWS, GPUR_LAYOUT_ROWS, GPUR_LAYOUT_ROWS, FRAMES, FRAMES, FRAMES}},
-    {OF('i', frame_stack), {UNSAID, UNSAID, UNSAID, 4, 4, 4}},
-    {OF('i', stack_axis), {UNSAID, UNSAID, UNSAID, GPUR_STACK_FIRST, GPUR_STACK_FIRST, GPUR_STACK_FIRST}},
-    {OF('i', stack_pad), {UNSAID, UNSAID, UNSAID, GPUR_PAD_ZERO, GPUR_PAD_ZERO, GPUR_PAD_ZERO}},
-    {OF('i', n_step), {1, 1, 1, 1, 1, 3}},
-    {OF('i', prioritized), {0, 0, 0, 0, 0, 1}},
-    {OF('i', index_source), {AUTO, AUTO, AUTO, AUTO, AUTO, AUTO}},
-    {OF('f', alpha), {UNSAID, UNSAID, UNSAID, UNSAID, UNSAID, 0.6}},
-    {OF('f', priority_offset), {UNSAID, UNSAID, UNSAID, UNSAID, UNSAID, 1e-6}},
-    {OF('f', beta.first), {UNSAID, UNSAID, UNSAID, UNSAID, UNSAID, 0.4}},
-    {OF('f', beta.last), {UNSAID, UNSAID, UNSAID, UNSAID, UNSAID, 0.4}},
+    {OF('l', capacity), {1000000, 1000000, 1000000, 1000000, 1000000, 2000000, 1000000, 1000000}},
+    {OF('l', block_rows), {2000, 2000, 2000, UNSAID, UNSAID, UNSAID, UNSAID, UNSAID}},
+    {OF('l', min_size), {UNSAID, UNSAID, UNSAID, 50000, 50000, 50000, 50000, 50000}},
+    {OF('f', gamma), {0.99, 0.99, 0.99, 0.99, 0.99, 0.99, 0.99, 0.99}},
+    {OF('f', reward_clip), {1, 1, 1, 1, 1, 1, 1, 1}},
+    {OF('i', layout), {GPUR_LAYOUT_ROWS, GPUR_LAYOUT_ROWS, GPUR_LAYOUT_ROWS, FRAMES, FRAMES, FRAMES, FRAMES, FRAMES}},
+    {OF('i', frame_stack), {UNSAID, UNSAID, UNSAID, 4, 4, 4, 4, 4}},
+    {OF('i', stack_axis),
+     {UNSAID, UNSAID, UNSAID, GPUR_STACK_FIRST, GPUR_STACK_FIRST, GPUR_STACK_FIRST, GPUR_STACK_FIRST,
+      GPUR_STACK_FIRST}},
+    {OF('i', stack_pad),
+     {UNSAID, UNSAID, UNSAID, GPUR_PAD_ZERO, GPUR_PAD_ZERO, GPUR_PAD_ZERO, GPUR_PAD_ZERO, GPUR_PAD_ZERO}},
+    {OF('i', n_step), {1, 1, 1, 1, 1, 3, 1, 1}},
+    {OF('i', prioritized), {0, 0, 0, 0, 0, 1, 0, 0}},
+    {OF('i', index_source), {AUTO, AUTO, AUTO, AUTO, AUTO, AUTO, AUTO, AUTO}},
+    {OF('f', alpha), {UNSAID, UNSAID, UNSAID, UNSAID, UNSAID, 0.6, UNSAID, UNSAID}},
+    {OF('f', priority_offset), {UNSAID, UNSAID, UNSAID, UNSAID, UNSAID, 1e-6, UNSAID, UNSAID}},
+    {OF('f', beta.first), {UNSAID, UNSAID, UNSAID, UNSAID, UNSAID, 0.4, UNSAID, UNSAID}},
+    {OF('f', beta.last), {UNSAID, UNSAID, UNSAID, UNSAID, UNSAID, 0.4, UNSAID, UNSAID}},
 };
 #undef CONFIG
 
@@ -147,7 +154,9 @@ TEST(networks_have_as_many_weights_as_published)
 {
     const int64_t plain = 27 * 128 + 128 + 128 * 256 + 256 + 256 * 5 + 5;
     const int64_t dueling = 77984 + 2 * (3136 * 512 + 512) + 512 * 19 + 19;
-    const int64_t wanted[PRESETS] = {138758, plain, plain, 1693362, dueling, dueling};
+    const int64_t without = 1693362 - 513 * 18; /* the last layer */
+    const int64_t wanted[PRESETS] = {
+        138758, plain, plain, 1693362, dueling, dueling, without + 513 * 18 * 200, without + 513 * 18 * 51};
     for (int i = 0; i < PRESETS; i++) {
         const gpur_dqn_config config = preset(names[i]);
         CHECK_EQUAL(weights_of(&config), wanted[i]);
@@ -179,7 +188,8 @@ TEST(an_unknown_preset_is_refused_and_changes_nothing)
     CHECK_OK(gpur_dqn_config_init(&c, sizeof c));
     before = c;
     CHECK_STATUS(gpur_dqn_config_preset(&c, "melee"), GPUR_INVALID_ARGUMENT);
-    CHECK_MESSAGE("there are melee-gpu, melee-dqn, melee-double, nature-dqn, nature-dueling, apex-dqn, cartpole");
+    CHECK_MESSAGE("there are melee-gpu, melee-dqn, melee-double, nature-dqn, nature-dueling, qr-dqn, c51, apex-dqn, "
+                  "cartpole");
     CHECK_STATUS(gpur_dqn_config_preset(&c, NULL), GPUR_INVALID_ARGUMENT);
     CHECK(memcmp(&c, &before, sizeof c) == 0);
     c.size = 0;

@@ -17,6 +17,8 @@ static const struct {
     [GPUR_HEAD_SOFTMAX_VALUE] = {gpur_launch_softmax_choice, GPUR_ACTED_BY_PROBABILITIES},
     [GPUR_HEAD_TANH_ACTION] = {gpur_launch_noisy_action, GPUR_ACTED_VECTORS},
     [GPUR_HEAD_SQUASHED_GAUSSIAN] = {gpur_launch_gaussian_choice, GPUR_ACTED_DRAWN_VECTORS},
+    [GPUR_HEAD_QUANTILES] = {gpur_launch_distribution_greedy, GPUR_ACTED_BY_Q},
+    [GPUR_HEAD_CATEGORICAL] = {gpur_launch_distribution_greedy, GPUR_ACTED_BY_Q},
 };
 
 gpur_acted gpur_acted_by(int32_t head)
@@ -232,8 +234,12 @@ static gpur_status choose(const gpur_inference *inference, const gpur_inference_
         .rows = e->steps || e->lanes || e->epsilons ? b->rows : NULL,
         .step = e->step,
         .epsilon = e->epsilon,
+        .distribution = network->distribution,
     };
-    return heads[network->head].launch(inference->stream, gpur_grid_elements(inference->device, args.batch), &args);
+    const int64_t bytes = (int64_t)network->width[last] * (int64_t)sizeof *args.z;
+    const gpur_grid grid = network->distribution.atoms > 0 ? gpur_grid_rows(inference->device, args.batch, 1, bytes)
+                                                           : gpur_grid_elements(inference->device, args.batch);
+    return heads[network->head].launch(inference->stream, grid, &args);
 }
 
 /* The arguments of run(). */

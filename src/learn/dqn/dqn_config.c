@@ -9,12 +9,19 @@
 #include <math.h>
 #include <string.h>
 
+/* A head of distributions has a loss of its own, of which huber_delta may be 0. */
 static gpur_status check_loss(const gpur_dqn_config *config)
 {
+    const int of_distributions = config->network.atoms > 0;
     GPUR_TRY(gpur_choice_check(config->double_dqn, 1, "double_dqn", "0 or 1"));
     GPUR_TRY(gpur_choice_check(config->loss, GPUR_LOSS_SQUARED, "loss", "GPUR_LOSS_HUBER or GPUR_LOSS_SQUARED (0, 1)"));
-    GPUR_REQUIRE(config->huber_delta > 0.0f && config->huber_delta < INFINITY,
-                 "huber_delta is %g; it must be above 0, and finite", (double)config->huber_delta);
+    GPUR_REQUIRE((config->huber_delta > 0.0f || (of_distributions && config->huber_delta == 0.0f)) &&
+                     config->huber_delta < INFINITY,
+                 "huber_delta is %g; it must be %s, and finite", (double)config->huber_delta,
+                 of_distributions ? "0 or more" : "above 0");
+    GPUR_REQUIRE(!of_distributions || config->returns.cache_size == 0,
+                 "returns.cache_size is %" PRId64 "; with a head of distributions it must be 0",
+                 config->returns.cache_size);
     return gpur_choice_check(config->target_copy_first, 1, "target_copy_first", "0 or 1");
 }
 
@@ -27,8 +34,10 @@ static gpur_status check_acting(const gpur_dqn_config *config)
 gpur_status gpur_dqn_config_check(const gpur_dqn_config *config)
 {
     const int32_t head = config->network.head;
-    GPUR_REQUIRE(head == GPUR_HEAD_Q || head == GPUR_HEAD_DUELING,
-                 "network.head is %" PRId32 "; a DQN learner needs GPUR_HEAD_Q (0) or GPUR_HEAD_DUELING (1)", head);
+    GPUR_REQUIRE(head == GPUR_HEAD_Q || head == GPUR_HEAD_DUELING || config->network.atoms > 0,
+                 "network.head is %" PRId32 "; a DQN learner needs GPUR_HEAD_Q (0), GPUR_HEAD_DUELING (1), "
+                 "GPUR_HEAD_QUANTILES (5) or GPUR_HEAD_CATEGORICAL (6)",
+                 head);
     GPUR_TRY(check_loss(config));
     GPUR_TRY(gpur_optimizer_check(&config->optimizer));
     GPUR_TRY(check_acting(config));
@@ -81,8 +90,9 @@ static const gpur_dqn_config defaults = {
 /* Mnih et al. 2015, extended data table 1, as in Daley & Amato 2021, appendix B: C = 10,000 and F = 4 count time steps,
  * so the target network is copied every 2,500 train steps. Epsilon falls from 1 to 0.1 over the first million time
  * steps. */
-#define NATURE                                                                                                         \
-    HUBER, .batch_size = 32, .target_period = 2500, .exploration = {.first = 1.0f, .last = 0.1f, .steps = 1000000}
+#define NATURE_TO(epsilon)                                                                                             \
+    HUBER, .batch_size = 32, .target_period = 2500, .exploration = {.first = 1.0f, .last = epsilon, .steps = 1000000}
+#define NATURE NATURE_TO(0.1f)
 
 /* A preset sets the members of `config` that copy_preset copies. */
 static const struct { const char *name; gpur_dqn_config config; } presets[] = {
@@ -98,6 +108,16 @@ static const struct { const char *name; gpur_dqn_config config; } presets[] = {
     {"nature-dueling",
      {.network = {.trunk = {NATURE_TRUNK}, .trunk_count = 3, DUELING, NATURE_NETWORK},
       .optimizer = {DEEPMIND_RMSPROP(2.5e-4f), .epsilon = 0.01f, .clip_norm = 10.0f}, .double_dqn = 1, NATURE}},
+    /* Adam and the quantiles of Dabney et al. 2018, with kappa 1, and Adam and the atoms of Bellemare et al. 2017;
+     * the last epsilon of 0.01 is that of their public code. The rest is as in nature-dqn. */
+    {"qr-dqn",
+     {.network = {.trunk = {NATURE_TRUNK, RELU(512)}, .trunk_count = 4, NATURE_NETWORK, .head = GPUR_HEAD_QUANTILES,
+                  .atoms = 200},
+      .optimizer = {.kind = GPUR_ADAM, ADAM(5e-5f), .epsilon = 0.01f / 32.0f}, NATURE_TO(0.01f)}},
+    {"c51",
+     {.network = {.trunk = {NATURE_TRUNK, RELU(512)}, .trunk_count = 4, NATURE_NETWORK, .head = GPUR_HEAD_CATEGORICAL,
+                  .atoms = 51, .v_min = -10.0f, .v_max = 10.0f},
+      .optimizer = {.kind = GPUR_ADAM, ADAM(2.5e-4f), .epsilon = 0.01f / 32.0f}, NATURE_TO(0.01f)}},
     /* Horgan et al. 2018, section 4.1 and appendix C: centered RMSProp with learning rate 0.00025 / 4, no momentum,
      * epsilon 1.5e-7, gradient norm 40; half the squared error; a target copy every 2,500 batches of 512, sampled by
      * priority with beta 0.4. The sizes of the network are those of public code. */
@@ -150,6 +170,6 @@ gpur_status gpur_dqn_config_preset(gpur_dqn_config *config, const char *name)
         }
     return gpur_fail(GPUR_INVALID_ARGUMENT,
                      "no learner preset is named \"%s\"; there are melee-gpu, melee-dqn, melee-double, nature-dqn, "
-                     "nature-dueling, apex-dqn, cartpole",
+                     "nature-dueling, qr-dqn, c51, apex-dqn, cartpole",
                      name);
 }

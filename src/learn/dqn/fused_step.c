@@ -41,6 +41,8 @@ static gpur_status check(const gpur_part_context *context)
     const gpur_obs_format *const obs = &context->fields.obs_format;
     const gpur_input input = gpur_input_of(context->network, obs, network);
     GPUR_TRY(check_network(context->network));
+    GPUR_REQUIRE(context->network->distribution.atoms == 0,
+                 REFUSAL "action values; this network has a head of distributions");
     GPUR_REQUIRE(math == GPUR_MATH_FP32, REFUSAL "GPUR_MATH_FP32 (0); math is %" PRId32, math);
     GPUR_REQUIRE(!context->step_config.demonstrations,
                  REFUSAL "one replay; this learner has demonstrations in a second one");

@@ -111,6 +111,8 @@ gpur_status gpur_network_open(gpur_network *network, gpur_network_config *config
     GPUR_TRY(resolve_layout(obs, config));
     const gpur_input_shape input_shape = shape_of(obs, config);
     GPUR_TRY(gpur_network_build(network, config, &input_shape));
+    config->atoms = network->distribution.atoms;
+    config->v_min = network->distribution.v_min, config->v_max = network->distribution.v_max;
     gpur_network_choose_bf16(network, device, math);
     return GPUR_OK;
 }

@@ -16,7 +16,7 @@ enum { MAX_UNITS = 65536, MAX_FEATURES = 1 << 24, MAX_KERNEL = 64 };
 enum { MAX_BRANCHES = 2 };
 
 /* A branch of a head: how many numbers its output layer has, for each action and besides. A head of distributions has
- * as many for each action as it has atoms. */
+ * N times as many for each action. */
 typedef struct branch {
     const char *name;
     int32_t of_action, others;
@@ -25,6 +25,8 @@ typedef struct branch {
 typedef struct head_entry {
     branch branches[MAX_BRANCHES]; /* (branch_count) in the order of their columns */
     int32_t branch_count;
+    gpur_distribution distribution; /* of a head of distributions: what it has by default */
+    int32_t min_atoms;              /* and the fewest atoms */
 } head_entry;
 
 static const head_entry heads[] = {
@@ -33,6 +35,8 @@ static const head_entry heads[] = {
     [GPUR_HEAD_SOFTMAX_VALUE] = {{{"policy", 1, 0}, {"value", 0, 1}}, 2},
     [GPUR_HEAD_TANH_ACTION] = {{{"action", 1, 0}}, 1},
     [GPUR_HEAD_SQUASHED_GAUSSIAN] = {{{"mean", 1, 0}, {"log_std", 1, 0}}, 2},
+    [GPUR_HEAD_QUANTILES] = {{{"quantiles", 1, 0}}, 1, {.atoms = 200}, 1},
+    [GPUR_HEAD_CATEGORICAL] = {{{"atoms", 1, 0}}, 1, {.atoms = 51, .v_min = -10.0f, .v_max = 10.0f}, 2},
 };
 
 static gpur_status check_activation(int32_t activation, const char *name)
@@ -85,6 +89,40 @@ static gpur_status check_trunk(const gpur_network_config *config)
     return GPUR_OK;
 }
 
+/* The distributions of a head, with its defaults. */
+static gpur_distribution distribution_of(const gpur_network_config *config)
+{
+    gpur_distribution d = heads[config->head].distribution;
+    if (config->atoms != 0)
+        d.atoms = config->atoms;
+    if (config->v_min != 0.0f || config->v_max != 0.0f)
+        d.v_min = config->v_min, d.v_max = config->v_max;
+    return d;
+}
+
+static gpur_status check_distribution(const gpur_network_config *config)
+{
+    const head_entry *const head = &heads[config->head];
+    const gpur_distribution d = distribution_of(config);
+    if (head->min_atoms == 0)
+        GPUR_REQUIRE(d.atoms == 0, "network.atoms is %" PRId32 "; without a head of distributions it must be 0",
+                     d.atoms);
+    else
+        GPUR_TRY(gpur_range_check(d.atoms, head->min_atoms, MAX_UNITS, "network.atoms"));
+    GPUR_REQUIRE((int64_t)d.atoms * config->num_actions <= MAX_FEATURES,
+                 "network.atoms is %" PRId32 " and network.num_actions %" PRId32 "; at most %d numbers in all", d.atoms,
+                 config->num_actions, MAX_FEATURES);
+    if (head->distribution.v_max == 0.0f)
+        GPUR_REQUIRE(d.v_min == 0.0f && d.v_max == 0.0f,
+                     "network.v_min is %g and v_max %g; without GPUR_HEAD_CATEGORICAL they must be 0", (double)d.v_min,
+                     (double)d.v_max);
+    else
+        GPUR_REQUIRE(d.v_min < d.v_max && isfinite(d.v_max - d.v_min),
+                     "network.v_min is %g and v_max %g; they must be finite, and the first below the second",
+                     (double)d.v_min, (double)d.v_max);
+    return GPUR_OK;
+}
+
 static gpur_status check_head(const gpur_network_config *config)
 {
     const int32_t last = sizeof heads / sizeof *heads - 1;
@@ -96,7 +134,7 @@ static gpur_status check_head(const gpur_network_config *config)
     GPUR_REQUIRE(config->num_actions >= 1 && config->num_actions <= MAX_UNITS,
                  "network.num_actions is %" PRId32 "; it must be the number of actions, 1 to %d", config->num_actions,
                  MAX_UNITS);
-    return GPUR_OK;
+    return check_distribution(config);
 }
 
 static gpur_status check_input(const gpur_network_config *config, const gpur_input_shape *input_shape)
@@ -123,7 +161,8 @@ static gpur_status check_config(const gpur_network_config *config, const gpur_in
                                "GPUR_INIT_FAN_IN, GLOROT or NORMAL (0 to 2)"));
     GPUR_REQUIRE(config->init_scale >= 0.0f && config->init_scale <= MAX_INIT_SCALE,
                  "network.init_scale is %g; it must be 0 to %g", (double)config->init_scale, (double)MAX_INIT_SCALE);
-    return gpur_reserved_check(config->reserved, 4, "network");
+    GPUR_TRY(gpur_reserved_check(&(const int64_t){config->reserved_number}, 1, "network"));
+    return gpur_reserved_check(config->reserved, 2, "network");
 }
 
 /* Zeros before and after an image along one axis, and the output's size along it. */
@@ -192,9 +231,10 @@ static gpur_status check_convolution(const gpur_network_config *config, int32_t 
     return GPUR_OK;
 }
 
-static int32_t outputs_of(const branch *b, const gpur_network_config *config)
+static int32_t outputs_of(const branch *b, const gpur_network *network)
 {
-    return b->of_action * config->num_actions + b->others;
+    const int32_t numbers = network->distribution.atoms > 0 ? network->distribution.atoms : 1;
+    return b->of_action * numbers * network->num_actions + b->others;
 }
 
 static gpur_dense *add_dense(gpur_network *network, int32_t from, int32_t to, int32_t inputs, int32_t units)
@@ -349,13 +389,13 @@ static void build_outputs(gpur_network *network, const gpur_network_config *conf
     const int32_t outputs = network->copies * branches, inputs = network->width[from] / sources;
     int32_t width = 0;
     for (int32_t s = 0; s < outputs; s++)
-        width += outputs_of(&head->branches[s % branches], config);
+        width += outputs_of(&head->branches[s % branches], network);
     const int64_t weight = gpur_params_add_group(&network->params, (int64_t)width * inputs);
     gpur_dense *d = NULL;
     network->head_bias = gpur_params_add_group(&network->params, width);
     network->width[network->activation_count++] = width;
     for (int32_t s = 0, first = 0; s < outputs; s++) {
-        const int32_t units = outputs_of(&head->branches[s % branches], config), source = s * sources / outputs;
+        const int32_t units = outputs_of(&head->branches[s % branches], network), source = s * sources / outputs;
         snprintf(name, sizeof name, "%s.out", head->branches[s % branches].name);
         name_rows(network, s / branches, name, weight, network->head_bias, first, units, inputs);
         if (s * sources % outputs == 0) {
@@ -385,6 +425,7 @@ gpur_status gpur_network_build_copies(gpur_network *network, const gpur_network_
     network->copies = copies;
     network->head = config->head;
     network->num_actions = config->num_actions;
+    network->distribution = distribution_of(config);
     network->input_shape = *input_shape;
     network->width[network->activation_count++] = (int32_t)input_shape->features;
     GPUR_TRY(build_convs(network, config));
@@ -440,9 +481,21 @@ static gpur_status check_equal_conv(const gpur_network *policy, const gpur_netwo
     return GPUR_OK;
 }
 
+static gpur_status check_equal_distribution(const gpur_network *policy, const gpur_network *learner)
+{
+    const gpur_distribution *const ours = &policy->distribution, *const theirs = &learner->distribution;
+    GPUR_REQUIRE(ours->atoms == theirs->atoms && ours->v_min == theirs->v_min && ours->v_max == theirs->v_max,
+                 "the learner's network has atoms %" PRId32 ", v_min %g and v_max %g, that of this policy %" PRId32
+                 ", %g and %g; they must be equal",
+                 theirs->atoms, (double)theirs->v_min, (double)theirs->v_max, ours->atoms, (double)ours->v_min,
+                 (double)ours->v_max);
+    return GPUR_OK;
+}
+
 gpur_status gpur_network_check_equal(const gpur_network *policy, const gpur_network *learner)
 {
     GPUR_TRY(gpur_params_check_equal(&policy->params, &learner->params));
+    GPUR_TRY(check_equal_distribution(policy, learner));
     for (int32_t i = 0; i < policy->conv_count; i++)
         GPUR_TRY(check_equal_conv(policy, learner, i));
     for (int32_t i = 0; i < policy->dense_count; i++)

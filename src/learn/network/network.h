@@ -61,8 +61,9 @@ typedef struct gpur_network {
     int32_t width[GPUR_MAX_ACTIVATIONS]; /* columns of each array of activations */
     int32_t activation_count;
     int32_t copies;
-    int32_t head, num_actions; /* of each copy */
-    int64_t head_bias;         /* offset of the output layers' biases (width of the last activations) */
+    int32_t head, num_actions;      /* of each copy */
+    gpur_distribution distribution; /* of each action, with a head of distributions */
+    int64_t head_bias;              /* offset of the output layers' biases (width of the last activations) */
     gpur_params params;
 } gpur_network;
 

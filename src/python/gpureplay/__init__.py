@@ -33,6 +33,7 @@ The main names:
     ReplayBuffer    the transitions: add, extend, sample, gather, update_priorities, save, load, config
     LaneBuffer      the transitions of simulators on the device, which never pass the host: add, sample, gather
     DQN             the learner: act, train, stats, weights, save, load, config
+    QRDQN, C51      the same with distributions of returns
     train           a whole training: environments, buffer, learner, files, evaluations
     train_dqn, train_apex, train_ddpg, train_ga3c  the same by one system, with its options alone
     train_offline   a training on saved transitions, without an environment
@@ -74,7 +75,7 @@ from ._device import Device
 from ._ga3c import GA3C
 from ._handle import file_info
 from ._lanes import LaneBuffer
-from ._learner import DQN, Weights
+from ._learner import C51, DQN, QRDQN, Weights
 from ._library import (Closed, DeviceError, Evicted, FileError, GpureplayError, Interrupted, InvalidArgument,
                        OutOfMemory, TooFew, Unavailable, WouldBlock, lib)
 from ._make_envs import make_env, make_vec
@@ -89,12 +90,11 @@ from ._writer import Writer
 
 __version__: str = lib.gpur_version().decode()
 __all__ = [
-    "Acted", "ActedByPolicy", "ActorCritic", "ActorCriticLosses", "Apex", "ApexStats", "Array", "Batch",
+    "Acted", "ActedByPolicy", "ActorCritic", "ActorCriticLosses", "Apex", "ApexStats", "Array", "Batch", "C51",
     "Closed", "DDPG", "DDPGStats", "DQN", "Device", "DeviceError", "DeviceInfo", "EnvError", "Evicted", "FileError",
-    "FileInfo", "GA3C", "GA3CStats", "GpureplayError", "Interrupted", "InvalidArgument", "LaneBuffer",
-    "LaneStats", "LearnerStats",
-    "OutOfMemory", "Plan", "Policy", "PolicyStats", "Preset", "PriorityStats", "ReplayBuffer", "Run", "RunEvent",
-    "RunStats", "SequenceBatch", "Stats", "TooFew", "TrainResult", "Unavailable", "Weights", "WouldBlock", "Writer",
-    "file_info", "make_env", "make_vec", "preset", "show_config", "train", "train_apex", "train_ddpg", "train_dqn",
-    "train_ga3c", "train_offline",
+    "FileInfo", "GA3C", "GA3CStats", "GpureplayError", "Interrupted", "InvalidArgument", "LaneBuffer", "LaneStats",
+    "LearnerStats", "OutOfMemory", "Plan", "Policy", "PolicyStats", "Preset", "PriorityStats", "QRDQN",
+    "ReplayBuffer", "Run", "RunEvent", "RunStats", "SequenceBatch", "Stats", "TooFew", "TrainResult", "Unavailable",
+    "Weights", "WouldBlock", "Writer", "file_info", "make_env", "make_vec", "preset", "show_config", "train",
+    "train_apex", "train_ddpg", "train_dqn", "train_ga3c", "train_offline",
 ]

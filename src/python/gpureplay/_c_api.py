@@ -68,6 +68,8 @@ HEAD_DUELING = 1
 HEAD_SOFTMAX_VALUE = 2
 HEAD_TANH_ACTION = 3
 HEAD_SQUASHED_GAUSSIAN = 4
+HEAD_QUANTILES = 5
+HEAD_CATEGORICAL = 6
 MAX_LAYERS = 8
 INIT_FAN_IN = 0
 INIT_GLOROT = 1
@@ -196,7 +198,11 @@ class NetworkConfig(Struct):
         ("input_scale", c_float),
         ("input_layout", c_int32),
         ("input_shift", c_float),
-        ("reserved", c_int64 * 4),
+        ("atoms", c_int32),
+        ("v_min", c_float),
+        ("v_max", c_float),
+        ("reserved_number", c_int32),
+        ("reserved", c_int64 * 2),
     ]
 
 

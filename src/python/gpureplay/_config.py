@@ -449,7 +449,7 @@ def leaves_doubt(shape: Sequence[int]) -> bool:
 
 def network_settings(settings: Settings) -> Settings:
     """Those of a learner's settings that are its network's."""
-    return {name: settings[name] for name in settings_in(_c_api.NetworkConfig)}
+    return {name: settings[name] for name in settings_in(_c_api.NetworkConfig) if name in settings}
 
 
 # Actor-critics.
@@ -594,8 +594,14 @@ def _value_of(struct: Struct, name: str) -> Any:
     return bool(value) if name in FLAGS else shortest(value) if isinstance(value, float) else value
 
 
+# The settings that only networks with these heads have.
+_OF_HEADS = {"atoms": (_c_api.HEAD_QUANTILES, _c_api.HEAD_CATEGORICAL), "v_min": (_c_api.HEAD_CATEGORICAL,),
+             "v_max": (_c_api.HEAD_CATEGORICAL,)}
+
+
 def _values_of(struct: Struct, names: Sequence[str]) -> Settings:
-    return {name: _value_of(struct, name) for name in names}
+    return {name: _value_of(struct, name) for name in names
+            if name not in _OF_HEADS or getattr(struct, "head") in _OF_HEADS[name]}
 
 
 def _settings_of(parts: _Parts) -> Settings:

@@ -243,12 +243,12 @@ class DQN(ReplayLearner):
     num_actions: the number of actions. None: that of the buffer's action space, if the buffer was made from spaces or
         an environment, else the preset's. While the learner is open, the buffer refuses actions in host memory that are
         not 0 to num_actions - 1. Others, as those it has already, train nothing, and are counted and warned of.
-    preset: "melee-gpu", "melee-dqn", "melee-double", "nature-dqn", "nature-dueling", "apex-dqn", "cartpole", or None
-        for the defaults of gpur_dqn_config_init.
+    preset: "melee-gpu", "melee-dqn", "melee-double", "nature-dqn", "nature-dueling", "qr-dqn", "c51", "apex-dqn",
+        "cartpole", or None for the defaults of gpur_dqn_config_init.
     settings: the members of gpur_dqn_config by name (include/gpureplay/dqn.h). Choices are words:
-        trunk [128, (64, "tanh")], head "q" or "dueling", hidden 512, optimizer "adam" ..., learning_rate 1e-3 or
-        (first, last, steps), exploration (1.0, 0.05, 10_000), loss "huber" or "squared", double_dqn, batch_size,
-        target_period, act "latest", "previous" or "target", math "fp32", "tf32", "bf16" (on CUDA) or "auto",
+        trunk [128, (64, "tanh")], head "q" or "dueling" (those of `QRDQN` and `C51` have classes of their own), hidden
+        512, optimizer "adam" ..., learning_rate 1e-3 or (first, last, steps), exploration (1.0, 0.05, 10_000), loss
+        "huber" or "squared", double_dqn, batch_size, target_period, act "latest", "previous" or "target", math "fp32", "tf32", "bf16" (on CUDA) or "auto",
         step_kernel "auto", "libraries" or "fused" (whole train steps in one kernel, for small networks on a GPU), seed.
         Convolutions come first in trunk: ("conv", filters, kernel[, stride[, padding]][, activation]), or
         {"conv": 32, "kernel": 8, "stride": 4, "padding": 0, "activation": "relu"}, where padding may be "same", as in
@@ -271,6 +271,8 @@ class DQN(ReplayLearner):
     One thread trains. Any number of threads may call `act` and read `stats` meanwhile.
     """
 
+    _of_head: Mapping[str, Any] = {}  # the settings of a subclass, the head first, which another one cannot replace
+
     def __init__(self, buffer: ReplayBuffer | LaneBuffer, num_actions: int | None = None, preset: str | None = None,
                  **settings: Unpack[DQNSettings]):
         refuse_other_buffers(buffer)
@@ -279,7 +281,10 @@ class DQN(ReplayLearner):
         _refuse_actions(buffer, num_actions is not None or preset is not None)
         num_actions = num_actions_of(buffer._action_space, None if num_actions is None
                                      else integer("num_actions", num_actions))
-        given: dict[str, Any] = {**settings}
+        given: dict[str, Any] = {**self._of_head, **settings}
+        if self._of_head and given["head"] != self._of_head["head"]:
+            raise InvalidArgument(f"head is {given['head']!r}; that of a {type(self).__name__} is "
+                                  f"{self._of_head['head']!r}: leave it out")
         if num_actions is not None:
             given["num_actions"] = num_actions
         elif preset is None:
@@ -398,10 +403,38 @@ class DQN(ReplayLearner):
 
     def __repr__(self) -> str:
         if self.closed:
-            return f"<gpureplay.DQN, {self._num_actions} actions, closed>"
+            return f"<gpureplay.{type(self).__name__}, {self._num_actions} actions, closed>"
         names = "trunk head hidden optimizer learning_rate loss double_dqn batch_size target_period prioritized"
         state = f"{self._num_actions} actions, on {self._buffer.device.name}"
-        return f"<gpureplay.DQN, {state}; {settings_text(self.config, names)}>"
+        return f"<gpureplay.{type(self).__name__}, {state}; {settings_text(self.config, names)}>"
+
+
+class QRDQN(DQN):
+    """QR-DQN [Dabney et al. 2018]: a `DQN` that learns the quantiles of each action's returns, and acts by their mean.
+    Its arguments and methods are those of `DQN`, with the settings
+
+    atoms: the number of quantiles; default 200.
+    huber_delta: kappa of the quantile Huber loss, 0 or more; default 1. 0: the loss of quantile regression.
+
+    What is a TD error of `DQN`, such as a priority, is here the loss of the transition, without its weight.
+    """
+
+    _of_head = {"head": "quantiles", "atoms": 200}
+
+
+class C51(DQN):
+    """C51 [Bellemare et al. 2017]: a `DQN` that learns how probable each of some returns is, for each action, and acts
+    by their mean. Its arguments and methods are those of `DQN`, with the settings
+
+    atoms: the number of returns, 2 or more; default 51.
+    v_min, v_max: the smallest and the largest of them; default -10 and 10. The others lie between them at equal
+        distances, and returns beyond count as these.
+
+    The loss is the cross-entropy, and loss and huber_delta are not used. What is a TD error of `DQN`, such as a
+    priority, is here the loss of the transition, without its weight.
+    """
+
+    _of_head = {"head": "categorical", "atoms": 51, "v_min": -10.0, "v_max": 10.0}
 
 
 def refuse_other_buffers(buffer: Any) -> None:

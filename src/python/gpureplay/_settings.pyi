@@ -26,7 +26,7 @@ Estimator = Literal["peng", "n-step", "watkins", "peng-median", "watkins-median"
     "watkins-error-bound"]
 Storage = Literal["virtual", "physical"]
 Draw = Literal["permutation", "replacement"]
-Head = Literal["q", "dueling", "softmax_value", "tanh_action", "squashed_gaussian"]
+Head = Literal["q", "dueling", "softmax_value", "tanh_action", "squashed_gaussian", "quantiles", "categorical"]
 HiddenActivation = Literal["linear", "relu", "tanh"]
 Init = Literal["fan_in", "glorot", "normal"]
 InputLayout = Literal["auto", "chw", "hwc"]
@@ -52,6 +52,9 @@ class NetworkSettings(TypedDict, total=False):
     input_scale: float
     input_layout: InputLayout
     input_shift: float
+    atoms: int
+    v_min: float
+    v_max: float
 
 class OptimizerSettings(TypedDict, total=False):
     optimizer: Optimizer
