@@ -4,13 +4,13 @@
  * that take any learner; those here take no other. With a cache of returns (returns.h) such a learner trains on returns
  * of several steps, without a target network.
  *
- * With GPUR_HEAD_QUANTILES it is QR-DQN [Dabney et al. 2018], and with GPUR_HEAD_CATEGORICAL C51 [Bellemare et al. 2017].
- * The loss of a transition is then that of its distribution: the quantile Huber loss, whose kappa is huber_delta, summed
- * over the quantiles of the action and averaged over those of the target [Dabney et al. 2018, algorithm 1; divided by
- * kappa as in Dabney et al. 2018b, eq. 3]; or the cross-entropy of the projected target. The action of next_obs is that
- * with the largest mean, by which these learners also act. Where a TD error is said to be something, such as the new
- * priority of a transition, it is this loss without the importance weight [Hessel et al. 2018]. `loss` is not
- * read, and there is no cache of returns and no fused step.
+ * With GPUR_HEAD_QUANTILES it is QR-DQN [Dabney et al. 2018], and with GPUR_HEAD_CATEGORICAL C51 [Bellemare et al.
+ * 2017]. The loss of a transition is then that of its distribution: the quantile Huber loss, whose kappa is huber_delta,
+ * summed over the quantiles of the action and averaged over those of the target [Dabney et al. 2018, algorithm 1; divided
+ * by kappa as in Dabney et al. 2018b, eq. 3]; or the cross-entropy of the projected target. The action of next_obs is
+ * that with the largest mean, by which these learners also act. Where a TD error is said to be something, such as the
+ * new priority of a transition, it is this loss without the importance weight [Hessel et al. 2018]. `loss` is not read,
+ * and there is no cache of returns and no fused step.
  *
  *     gpur_dqn_config_init(&config, sizeof config);
  *     config.network.num_actions = 6;

@@ -248,7 +248,8 @@ class DQN(ReplayLearner):
     settings: the members of gpur_dqn_config by name (include/gpureplay/dqn.h). Choices are words:
         trunk [128, (64, "tanh")], head "q" or "dueling" (those of `QRDQN` and `C51` have classes of their own), hidden
         512, optimizer "adam" ..., learning_rate 1e-3 or (first, last, steps), exploration (1.0, 0.05, 10_000), loss
-        "huber" or "squared", double_dqn, batch_size, target_period, act "latest", "previous" or "target", math "fp32", "tf32", "bf16" (on CUDA) or "auto",
+        "huber" or "squared", double_dqn, batch_size, target_period, target_rate 0.005 for soft targets, act "latest",
+        "previous" or "target", math "fp32", "tf32", "bf16" (on CUDA) or "auto",
         step_kernel "auto", "libraries" or "fused" (whole train steps in one kernel, for small networks on a GPU), seed.
         Convolutions come first in trunk: ("conv", filters, kernel[, stride[, padding]][, activation]), or
         {"conv": 32, "kernel": 8, "stride": 4, "padding": 0, "activation": "relu"}, where padding may be "same", as in
