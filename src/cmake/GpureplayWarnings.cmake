@@ -10,6 +10,10 @@ target_compile_options(gpureplay_options INTERFACE
     $<$<COMPILE_LANGUAGE:C>:-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-missing-field-initializers
         -Wno-enum-float-conversion>
     $<$<AND:$<COMPILE_LANGUAGE:C>,$<BOOL:${GPUREPLAY_WERROR}>>:-Werror>)
+# In a project of somebody else's that names no build type, nothing would be optimized.
+if(NOT is_top_level AND NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
+    target_compile_options(gpureplay_options INTERFACE $<$<COMPILE_LANGUAGE:C>:-O3 -DNDEBUG>)
+endif()
 if(GPUREPLAY_SANITIZE)
     target_compile_options(gpureplay_options INTERFACE
         $<$<COMPILE_LANGUAGE:C>:-fsanitize=${GPUREPLAY_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer -g1>)

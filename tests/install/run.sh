@@ -113,7 +113,11 @@ fetch_content)
     lean=(-DCMAKE_C_COMPILER="$cc" -DGPUREPLAY_CUDA=OFF -DGPUREPLAY_HAS_X86_64_V4=OFF)
     language=C
     [ -z "$cxx" ] || language=CXX
-    cmake -S "$here" -B "$work/added" -DCONSUMER_LANGUAGE=C -DGPUREPLAY_SOURCE="$root" "${lean[@]}"
+    cmake -S "$here" -B "$work/added" -DCONSUMER_LANGUAGE=C -DGPUREPLAY_SOURCE="$root" "${lean[@]}" \
+        -DCMAKE_EXPORT_COMPILE_COMMANDS=ON
+    # The project names no build type; the library is optimized all the same.
+    grep -E '"command": .* -O3 .*/base/status\.c' "$work/added/compile_commands.json" >/dev/null ||
+        { echo "the library is compiled without -O3 in a project without a build type" >&2 && exit 1; }
     tar -czf "$work/libgpureplay.tar.gz" -C "$root" CMakeLists.txt LICENSE include kernels src
     cmake_consumer $language "${cxx:-$cc}" -DGPUREPLAY_ARCHIVE="$work/libgpureplay.tar.gz" "${lean[@]}"
     ;;
