@@ -35,19 +35,37 @@ dnnl_status_t __wrap_dnnl_sgemm(char transpose_a, char transpose_b, dnnl_dim_t m
     return __real_dnnl_sgemm(transpose_a, transpose_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
 }
 
-/* A column of ones for each of C, so that element (i, j) is the sum of A's row i; and C's value before, accumulated. */
 enum { K = 3, MOST = 2 * ROWS_AT_ONCE * 24, OLD = 100 };
 
-/* Multiplies (rows, K) by (K, columns), where dnnl_sgemm's call `failing` fails. */
-static gpur_status multiply(int64_t rows, int64_t columns, int accumulate, int failing, float *c)
+/* A product of (rows, K) by (K, columns), whose rows of B lie `ldb` numbers apart, and how often dnnl_sgemm is called. */
+typedef struct product {
+    int64_t rows, columns, ldb;
+    int calls;
+} product;
+
+static const product products[] = {
+    {4, 24, K, 1},
+    {16, 24, K, 1},
+    {5, 24, K, 1},
+    {2 * ROWS_AT_ONCE, 2, K, 2},
+    {2 * ROWS_AT_ONCE - 7, NARROW, K, 2},
+    {FEW_ROWS, 300, 512, 2},
+    {FEW_ROWS - 3, 300, 2053, 2},
+};
+enum { PRODUCTS = sizeof products / sizeof *products };
+
+/* Multiplies A, whose rows have their number as each element, by B, whose columns have theirs and 1. dnnl_sgemm's call
+ * `failing` fails. */
+static gpur_status multiply(const product *p, int accumulate, int failing, float *c)
 {
-    static float a[2 * ROWS_AT_ONCE * K], b[K * 24];
+    static float a[2 * ROWS_AT_ONCE * K], b[300 * 2053];
+    const int64_t rows = p->rows, columns = p->columns;
     const gpur_gemm_shape shape = {.m = rows,
                                    .n = columns,
                                    .k = K,
                                    .transpose_b = 1,
                                    .lda = K,
-                                   .ldb = K,
+                                   .ldb = p->ldb,
                                    .ldc = columns,
                                    .accumulate = accumulate,
                                    .epilogue = GPUR_EPILOGUE_NONE,
@@ -58,7 +76,7 @@ static gpur_status multiply(int64_t rows, int64_t columns, int accumulate, int f
     for (int64_t i = 0; i < rows * K; i++)
         a[i] = (float)(i / K);
     for (int64_t i = 0; i < K * columns; i++)
-        b[i] = 1.0f;
+        b[i / K * p->ldb + i % K] = (float)(i / K + 1);
     for (int64_t i = 0; i < rows * columns; i++)
         c[i] = OLD;
     GPUR_TRY(gpur_stream_create(device, &stream));
@@ -73,35 +91,32 @@ static gpur_status multiply(int64_t rows, int64_t columns, int accumulate, int f
     return status;
 }
 
-static const int64_t shapes[][2] = {{5, 24}, {2 * ROWS_AT_ONCE, 2}, {2 * ROWS_AT_ONCE - 7, NARROW}};
-enum { SHAPES = sizeof shapes / sizeof *shapes };
-
-TEST(products_of_wide_and_of_narrow_matrices)
+TEST(products_in_one_call_and_by_tiles_of_the_transpose)
 {
     static float c[MOST];
-    for (int shape = 0; shape < SHAPES; shape++)
+    for (const product *p = products; p < products + PRODUCTS; p++)
         for (int accumulate = 0; accumulate < 2; accumulate++) {
-            const int64_t rows = shapes[shape][0], columns = shapes[shape][1];
-            CHECK_OK(multiply(rows, columns, accumulate, 0, c));
-            for (int64_t i = 0; i < rows * columns; i++)
-                CHECK_EQUAL((int64_t)c[i], i / columns * K + accumulate * OLD);
+            CHECK_OK(multiply(p, accumulate, 0, c));
+            for (int64_t i = 0; i < p->rows * p->columns; i++)
+                CHECK_EQUAL((int64_t)c[i], i / p->columns * (i % p->columns + 1) * K + accumulate * OLD);
         }
 }
 
-/* Narrow ones are computed in two calls: what the first one made stays, as after any failure of a device. */
+/* What calls before the failing one made stays, as after any failure of a device. */
 TEST(a_product_that_fails_is_the_devices_failure)
 {
     static float c[MOST];
     char text[128];
-    for (int shape = 0; shape < SHAPES; shape++)
-        for (int failing = 1; failing <= (shapes[shape][1] <= NARROW ? 2 : 1); failing++) {
-            const int64_t rows = shapes[shape][0], columns = shapes[shape][1];
-            CHECK_STATUS(multiply(rows, columns, 0, failing, c), GPUR_DEVICE_ERROR);
-            snprintf(text, sizeof text, "could not multiply (%d, %d) by (%d, %d): status %d", (int)rows, K, K,
-                     (int)columns, dnnl_out_of_memory);
+    for (const product *p = products; p < products + PRODUCTS; p++) {
+        for (int failing = 1; failing <= p->calls; failing++) {
+            CHECK_STATUS(multiply(p, 0, failing, c), GPUR_DEVICE_ERROR);
+            snprintf(text, sizeof text, "could not multiply (%d, %d) by (%d, %d): status %d", (int)p->rows, K, K,
+                     (int)p->columns, dnnl_out_of_memory);
             CHECK(strstr(gpur_last_error(), "oneDNN ") && strstr(gpur_last_error(), text));
-            CHECK(c[rows * columns - 1] == OLD);
+            CHECK(c[p->rows * p->columns - 1] == OLD);
         }
+        CHECK_OK(multiply(p, 0, p->calls + 1, c));
+    }
 }
 
 int main(int argc, char **argv)
@@ -111,7 +126,7 @@ int main(int argc, char **argv)
         printf("test_gemm_dnnl: skipped: oneDNN multiplies on the CPU\n");
         return 77;
     }
-    RUN(products_of_wide_and_of_narrow_matrices);
+    RUN(products_in_one_call_and_by_tiles_of_the_transpose);
     RUN(a_product_that_fails_is_the_devices_failure);
     return test_main_end();
 }

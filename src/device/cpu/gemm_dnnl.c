@@ -7,9 +7,7 @@
 #include <oneapi/dnnl/dnnl.h>
 #include <stdio.h>
 
-/* oneDNN multiplies blocks of 48 columns of C. A C of fewer than NARROW columns, the outputs of a last layer, is
- * computed as its transpose, which has as many columns as C has rows, and is copied from there. */
-enum { NARROW = 16, ROWS_AT_ONCE = 256 };
+enum { NARROW = 16, FEW_ROWS = 32, ROWS_AT_ONCE = 256, TILE_NUMBERS = 8192 };
 
 void gpur_cpu_blas_name(char *name, size_t size)
 {
@@ -23,29 +21,50 @@ const char *gpur_cpu_blas_warning(void)
     return NULL;
 }
 
-static dnnl_status_t multiply_narrow(const gpur_gemm_shape *s, int64_t rows, int64_t columns, const float *a,
-                                     const float *b, float *c)
+/* oneDNN is faster with the transpose of C in three cases. It multiplies blocks of 48 columns of C: one of up to NARROW
+ * columns, the outputs of a last layer, has as many as C has rows then. Its kernel for less than NARROW rows is slow with
+ * short sums. And it copies 48 rows of a transposed B, the weights of a layer, side by side: rows that are far apart, or
+ * a multiple of 1 KB, evict each other from the cache meanwhile, and few rows of C do not make up for it. */
+static int is_faster_transposed(const gpur_gemm_shape *s, int64_t rows, int64_t columns)
 {
-    float transpose[NARROW * ROWS_AT_ONCE];
+    if (columns <= NARROW && columns < rows)
+        return s->transpose_a || s->transpose_b; /* without one, both would be transposed: slower */
+    if (s->transpose_a || !s->transpose_b || rows <= 4 || rows > FEW_ROWS)
+        return 0;
+    return rows < NARROW ? s->k <= 8 : s->ldb >= 2048 || (s->ldb >= 512 && s->ldb % 256 == 0);
+}
+
+static dnnl_status_t multiply_tile(const gpur_gemm_shape *s, int64_t rows, int64_t columns, const float *a,
+                                   const float *b, float *c)
+{
+    float transpose[TILE_NUMBERS];
+    const dnnl_status_t status = dnnl_sgemm(s->transpose_b ? 'N' : 'T', s->transpose_a ? 'N' : 'T', columns, rows, s->k,
+                                            1.0f, b, s->ldb, a, s->lda, 0.0f, transpose, rows);
+    for (int64_t row = 0; row < rows && status == dnnl_success; row++)
+        for (int64_t column = 0; column < columns; column++) {
+            float *const to = c + row * s->ldc + column;
+            *to = transpose[column * rows + row] + (s->accumulate ? *to : 0.0f);
+        }
+    return status;
+}
+
+static dnnl_status_t multiply_transposed(const gpur_gemm_shape *s, int64_t rows, int64_t columns, const float *a,
+                                         const float *b, float *c)
+{
+    const int64_t down = gpur_min(rows, ROWS_AT_ONCE), across = TILE_NUMBERS / down;
     dnnl_status_t status = dnnl_success;
-    for (int64_t first = 0; first < rows && status == dnnl_success; first += ROWS_AT_ONCE) {
-        const int64_t count = gpur_min(rows - first, ROWS_AT_ONCE);
-        status = dnnl_sgemm(s->transpose_b ? 'N' : 'T', s->transpose_a ? 'N' : 'T', columns, count, s->k, 1.0f, b,
-                            s->ldb, a + (s->transpose_a ? first : first * s->lda), s->lda, 0.0f, transpose, count);
-        for (int64_t row = 0; row < count && status == dnnl_success; row++)
-            for (int64_t column = 0; column < columns; column++) {
-                float *const to = c + (first + row) * s->ldc + column;
-                *to = transpose[column * count + row] + (s->accumulate ? *to : 0.0f);
-            }
-    }
+    for (int64_t i = 0; i < rows; i += down)
+        for (int64_t j = 0; j < columns && status == dnnl_success; j += across)
+            status = multiply_tile(s, gpur_min(rows - i, down), gpur_min(columns - j, across),
+                                   a + (s->transpose_a ? i : i * s->lda), b + (s->transpose_b ? j * s->ldb : j),
+                                   c + i * s->ldc + j);
     return status;
 }
 
 int gpur_cpu_multiply(const gpur_gemm_shape *s, int64_t rows, int64_t columns, const float *a, const float *b, float *c)
 {
-    const int has_transpose = s->transpose_a || s->transpose_b; /* without one, both would be transposed: slower */
-    if (columns <= NARROW && columns < rows && has_transpose)
-        return (int)multiply_narrow(s, rows, columns, a, b, c);
+    if (is_faster_transposed(s, rows, columns))
+        return (int)multiply_transposed(s, rows, columns, a, b, c);
     return (int)dnnl_sgemm(s->transpose_a ? 'T' : 'N', s->transpose_b ? 'T' : 'N', rows, columns, s->k, 1.0f, a, s->lda,
                            b, s->ldb, s->accumulate ? 1.0f : 0.0f, c, s->ldc);
 }
