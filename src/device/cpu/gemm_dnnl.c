@@ -22,9 +22,9 @@ const char *gpur_cpu_blas_warning(void)
 }
 
 /* oneDNN is faster with the transpose of C in three cases. It multiplies blocks of 48 columns of C: one of up to NARROW
- * columns, the outputs of a last layer, has as many as C has rows then. Its kernel for less than NARROW rows is slow with
- * short sums. And it copies 48 rows of a transposed B, the weights of a layer, side by side: rows that are far apart, or
- * a multiple of 1 KB, evict each other from the cache meanwhile, and few rows of C do not make up for it. */
+ * columns, the outputs of a last layer, has as many as C has rows then. Its kernel for less than NARROW rows is slow
+ * with short sums. And it copies 48 rows of a transposed B, the weights of a layer, side by side: rows that are far
+ * apart, or a multiple of 1 KB, evict each other from the cache meanwhile, and few rows of C do not make up for it. */
 static int is_faster_transposed(const gpur_gemm_shape *s, int64_t rows, int64_t columns)
 {
     if (columns <= NARROW && columns < rows)
