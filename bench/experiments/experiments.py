@@ -63,6 +63,11 @@
                 truncated; and with its item buffer, which stores both observations. After 5 seeds both end once the
                 interval of each difference is at most 15% of the gain over a random player, to either side; else after
                 20. Settings were chosen by seeds of 101 and more: --seeds 101,102.
+    sac-pendulum, sac-cartpole, sac-cheetah, td3-pendulum, td3-cartpole, td3-cheetah, qr-dqn
+                SAC, TD3 and QR-DQN by the settings of off_policy.py, beside Stable-Baselines3's and sb3-contrib's: in
+                Pendulum 10,000 steps, in cartpole swing-up and cheetah run 50,000, in Breakout 200,000, the random
+                ones included. After 5 seeds they end as lanes-jax does. Without ours: --systems Stable-Baselines3, or
+                sb3-contrib.
 
 "seconds" of this library's runs are of the whole run with its evaluation at the end; those of Stable-Baselines3 are
 without it.
@@ -74,6 +79,7 @@ import importlib
 from typing import Any
 
 import harness
+import off_policy
 import trainings
 from harness import Experiment, Job, Run, System
 from stable_baselines import random_returns
@@ -124,6 +130,14 @@ ESTIMATORS = {"Peng, lambda 0.75": "peng --lambda 0.75", "Watkins, lambda 0.75":
               "Peng, error bound 0.025": "peng-error-bound --error-bound 0.025",
               "one step (lambda 0)": "peng --lambda 0"}
 LANES, KILLED = later("lane_replays", "run"), "20 actors and 5 nodes killed"
+
+
+def beside(peer: str, task: str, s: dict[str, Any], function: str, *options: str) -> Experiment:
+    """Ours and a peer by the settings of off_policy.py."""
+    return Experiment((task,), {"gpureplay": later("off_policy", "run_ours", *options),
+                                peer: later("off_policy", function, *options)},
+                      seeds(1, 20), s, first="gpureplay", random=random_returns, lowest=-0.25, enough=0.15, jobs=1)
+
 
 EXPERIMENTS = {
     "fast-dqn": Experiment(
@@ -189,6 +203,11 @@ EXPERIMENTS = {
                          ("half of each batch", "0.5"))},
         seeds(1, 16), {"steps": 4000, "period": 500, "last_steps": 3999}, base="none",
         metrics={"last": "the evaluations after the first", "evaluated": "the last evaluation"}),
+    **{f"{name.lower()}-{short}": beside("Stable-Baselines3", task, s, "run_continuous", name)
+       for name in ("SAC", "TD3") for short, task, s in (("pendulum", "Pendulum", off_policy.SMALL),
+                                                         ("cartpole", CARTPOLE, off_policy.LARGE),
+                                                         ("cheetah", CHEETAH, off_policy.LARGE))},
+    "qr-dqn": beside("sb3-contrib", BREAKOUT, off_policy.QUANTILES, "run_quantiles", "QR-DQN"),
 }
 
 if __name__ == "__main__":

@@ -2,9 +2,9 @@
 """What all experiments share: jobs that can be stopped and go on, one file of their results, its tables, its picture.
 
 `run` does what is not in --out yet, each run in a process with one thread, --jobs at the same time. It can be stopped
-and started again, and begins those anew that were not finished. A result holds the settings. `collect` makes one file
-of the results, which names commit, time and machine of the collecting: collect where the runs were made, or name their
-commit in GPUREPLAY_COMMIT. `table` and `plot` read that file, and need nothing else.
+and started again, also on another machine with --done, and begins those anew that were not finished. A result holds the
+settings. `collect` makes one file of the results, which names commit, time and machine of the collecting: collect where
+the runs were made, or name their commit in GPUREPLAY_COMMIT. `table` and `plot` read that file, and need nothing else.
 
 Systems are compared by two metrics: the mean return of the episodes that ended in the last steps of the training, which
 the networks of many moments have played, and an evaluation of the last network. By each, the criterion holds for a
@@ -167,7 +167,7 @@ def collected(one: Run) -> Run:
     if "episodes" in one:
         settings, episodes = one.pop("settings"), one.pop("episodes")
         steps = settings["steps"]
-        one["curve"] = [round(value, 3) for value in curve_of(episodes, steps)]
+        one["curve"] = [round(value, 3) for value in curve_of(episodes, steps, settings.get("bins", BINS))]
         first = [gain for step, gain in episodes if step <= 0]
         if first:
             one["random"] = statistics.mean(first)
@@ -176,12 +176,12 @@ def collected(one: Run) -> Run:
     return one
 
 
-def curve_of(episodes: list[tuple[int, float]], steps: int) -> list[float]:
-    """Mean return of the episodes that ended in each of BINS parts of the steps; where none did, that before."""
-    bins: list[list[float]] = [[] for _ in range(BINS)]
+def curve_of(episodes: list[tuple[int, float]], steps: int, parts: int = BINS) -> list[float]:
+    """Mean return of the episodes that ended in each of so many parts of the steps; where none did, that before."""
+    bins: list[list[float]] = [[] for _ in range(parts)]
     for step, gain in episodes:
         if 0 < step <= steps:
-            bins[min(int((step - 1) / (steps / BINS)), BINS - 1)].append(gain)
+            bins[min(int((step - 1) / (steps / parts)), parts - 1)].append(gain)
     curve: list[float] = []
     for part in bins:
         curve.append(statistics.mean(part) if part else curve[-1] if curve else 0.0)
@@ -233,6 +233,10 @@ def run_some(experiment: Experiment, given: argparse.Namespace, systems: list[st
 
 def run(experiment: Experiment, given: argparse.Namespace) -> None:
     Path(given.out).mkdir(parents=True, exist_ok=True)
+    for done in json.loads(given.done.read_text())["runs"] if given.done and given.done.exists() else ():
+        path = file_of(given.out, done["system"], done["game"], done.get("seed", 0))
+        if not path.exists():
+            write(path, done)
     seeds = given.seeds or experiment.seeds
     for task in experiment.tasks if experiment.random else ():
         path = file_of(given.out, RANDOM, task, 0)
@@ -240,6 +244,9 @@ def run(experiment: Experiment, given: argparse.Namespace) -> None:
             write(path, {"system": RANDOM, "game": task, "returns": experiment.random(task)})
     if experiment.choice and not given.seeds:
         run_some(experiment, given, list(experiment.systems), experiment.choice)
+    if given.systems:
+        run_some(experiment, given, given.systems, given.seeds or experiment.seeds[:FEWEST])
+        return
     systems = list(experiment.systems) if given.seeds else chosen_of(experiment, found_in(given.out))
     if not experiment.enough or given.seeds:
         run_some(experiment, given, systems, seeds)
@@ -355,7 +362,8 @@ def plot(experiment: Experiment, given: argparse.Namespace) -> None:
             curves = [one["curve"] for one in of(runs, system, task, seeds)]
             if not curves:
                 continue
-            steps = [(i + 1) * experiment.settings["steps"] / BINS for i in range(BINS)]
+            bins = len(curves[0])
+            steps = [(i + 1) * experiment.settings["steps"] / bins for i in range(bins)]
             mean = [statistics.mean(values) for values in zip(*curves)]
             half = [t_975(len(values)) * statistics.stdev(values) / math.sqrt(len(values))
                     if len(values) > 1 else 0.0 for values in zip(*curves)]
@@ -386,6 +394,9 @@ def main(experiments: dict[str, Experiment], text: str) -> None:
             command.add_argument("--jobs", type=int)
             command.add_argument("--seeds", type=lambda text: tuple(int(seed) for seed in text.split(",")),
                                  help="these of all systems, separated by commas")
+            command.add_argument("--systems", type=lambda text: text.split(","),
+                                 help=f"these alone, separated by commas, by the first {FEWEST} seeds or --seeds")
+            command.add_argument("--done", type=Path, help="a file of `collect`, whose runs are not done again")
         if function is one:
             command.add_argument("--system", required=True)
             command.add_argument("--task", required=True)

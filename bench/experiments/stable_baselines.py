@@ -87,6 +87,17 @@ def network() -> type:
     return Network
 
 
+def epsilon_of(s: dict[str, Any]) -> Any:
+    """Epsilon by the part of all steps that is left, as ours: it begins to fall after the random steps."""
+    steps = s["steps"] + s["prepopulation"]  # those of Stable-Baselines3, which counts the random ones
+
+    def epsilon(part_left: float) -> float:
+        step = steps * (1 - part_left) - s["prepopulation"]
+        return 1 + (s["epsilon"] - 1) * min(max(step / s["exploration_steps"], 0.0), 1.0)
+
+    return epsilon
+
+
 def run_dqn(job: Job) -> Run:
     import torch
     from stable_baselines3 import DQN
@@ -95,20 +106,14 @@ def run_dqn(job: Job) -> Run:
 
     torch.set_num_threads(1)
     s, env = job.settings, Monitor(make_env(job.task))
-    steps = s["steps"] + s["prepopulation"]  # it counts the random ones
-
-    def epsilon(part_left: float) -> float:
-        """As ours: it begins to fall after the random steps."""
-        step = steps * (1 - part_left) - s["prepopulation"]
-        return 1 + (s["epsilon"] - 1) * min(max(step / s["exploration_steps"], 0.0), 1.0)
     agent = DQN("MlpPolicy", env, learning_rate=s["learning_rate"], buffer_size=s["capacity"],
                 learning_starts=s["prepopulation"], batch_size=s["batch"], gamma=s["gamma"],
                 train_freq=s["train_period"], gradient_steps=1, target_update_interval=s["target_period"],
                 max_grad_norm=s["clip_norm"], seed=job.seed, device="cpu",
                 policy_kwargs={"features_extractor_class": network(), "net_arch": [], "normalize_images": False})
-    agent.exploration_schedule = epsilon
+    agent.exploration_schedule = epsilon_of(s)
     start = time.perf_counter()
-    agent.learn(steps)
+    agent.learn(s["steps"] + s["prepopulation"])  # it counts the random ones
     seconds = time.perf_counter() - start
     ends, at = [], 0
     for length, gain in zip(env.get_episode_lengths(), env.get_episode_rewards()):

@@ -14,6 +14,7 @@ from adapters.base import Adapter, Prioritized, Saving
 from workloads import Case, rows_of
 
 Run = Callable[[int], None]  # does an operation so many times
+Clock = Callable[[], float]
 MAX_REPEATS = 1_000_000
 UPDATED = 2**20  # rows that updates go through before they begin anew
 UNTIMED = 2  # repeats before each sample, so that caches are as this library leaves them
@@ -125,29 +126,30 @@ def run_of(adapter: Adapter, case: Case) -> Run:
     return _adding(adapter, adapter.extend, adapter.many(rows))
 
 
-def clock(run: Run, repeats: int) -> float:
+def clock(run: Run, repeats: int, now: Clock = time.perf_counter) -> float:
     """Seconds of one repeat."""
-    start = time.perf_counter()
+    start = now()
     run(repeats)
-    return (time.perf_counter() - start) / repeats
+    return (now() - start) / repeats
 
 
-def calibrate(run: Run, seconds: float) -> int:
+def calibrate(run: Run, seconds: float, now: Clock = time.perf_counter) -> int:
     """Repeats that take about so long. The first run warms up, and compiles what is compiled at the first call."""
     run(1)
     repeats = 1
     while repeats < MAX_REPEATS:
-        took = clock(run, repeats) * repeats
+        took = clock(run, repeats, now) * repeats
         if took >= seconds:
             break
         repeats = min(max(2 * repeats, int(repeats * 1.2 * seconds / max(took, 1e-9))), 10 * repeats, MAX_REPEATS)
     return repeats
 
 
-def interleave(runs: dict[str, Run], rounds: int, seconds: float, untimed: int = UNTIMED) -> dict[str, list[float]]:
+def interleave(runs: dict[str, Run], rounds: int, seconds: float, untimed: int = UNTIMED,
+               now: Clock = time.perf_counter) -> dict[str, list[float]]:
     """Seconds of one repeat, a sample a round of each. Every round begins with another library, so that none always
     comes after the same one. Python's garbage collector is off, as in `timeit`."""
-    repeats = {name: calibrate(run, seconds) for name, run in runs.items()}
+    repeats = {name: calibrate(run, seconds, now) for name, run in runs.items()}
     samples: dict[str, list[float]] = {name: [] for name in runs}
     order = list(runs)
     gc.collect()
@@ -156,7 +158,7 @@ def interleave(runs: dict[str, Run], rounds: int, seconds: float, untimed: int =
         for _ in range(rounds):
             for name in order:
                 runs[name](untimed)
-                samples[name].append(clock(runs[name], repeats[name]))
+                samples[name].append(clock(runs[name], repeats[name], now))
             order = order[1:] + order[:1]
     finally:
         gc.enable()

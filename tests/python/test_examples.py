@@ -429,10 +429,11 @@ PUBLISHED = {  # and how many of its criteria hold and fail
     "ga3c": ("cpu-amd-epyc/learning_ga3c", 8, 4), "ga3c-cartpole": ("cpu-intel-xeon/ga3c_cartpole", 0, 4),
     "defaults": ("cpu-intel-xeon/defaults", 0, 0), "lanes-torch": ("cpu-intel-xeon/learning_lanes_torch", 1, 0),
     "lanes-jax": ("cpu-intel-xeon/learning_lanes_jax", 2, 0), "demonstrations": ("cpu-amd-epyc/demonstrations", 0, 0)}
+UNFINISHED = {"sac-pendulum", "td3-pendulum", "sac-cartpole", "sac-cheetah", "td3-cartpole", "td3-cheetah", "qr-dqn"}
 
 
 def test_what_was_learned_is_committed_and_gives_its_table(capsys, experiments):
-    assert PUBLISHED.keys() == experiments.EXPERIMENTS.keys()
+    assert PUBLISHED.keys() | UNFINISHED == experiments.EXPERIMENTS.keys()
     for name, (file, holds, fails) in PUBLISHED.items():
         given = types.SimpleNamespace(file=ROOT / f"bench/results/{file}.json")
         experiments.harness.table(experiments.EXPERIMENTS[name], given)
@@ -468,6 +469,9 @@ def test_an_experiment_is_run_once_and_gives_a_file_and_a_table(tmp_path):
     assert len(call("run", "small", *ours).splitlines()) == 4
     (tmp_path / "build/experiments/small/b-CartPole-v1-2.json").unlink()
     assert call("run", "small", *ours).startswith("b, CartPole-v1, seed 2: ")  # the others are there
+    call("collect", "small", "before.json")
+    (tmp_path / "build/experiments/small/b-CartPole-v1-2.json").unlink()
+    assert call("run", "small", *ours, "--systems", "b", "--done", "before.json") == ""
     call("collect", "small", "small.json")
     document = json.loads((tmp_path / "small.json").read_text())
     assert [(one["system"], one["seed"]) for one in document["runs"]] == [("a", 1), ("a", 2), ("b", 1), ("b", 2)]
