@@ -37,7 +37,7 @@ dnnl_status_t __wrap_dnnl_sgemm(char transpose_a, char transpose_b, dnnl_dim_t m
 
 enum { K = 3, MOST = 2 * ROWS_AT_ONCE * 24, OLD = 100 };
 
-/* A product of (rows, K) by (K, columns), whose rows of B lie `ldb` numbers apart, and how often dnnl_sgemm is called. */
+/* A product of (rows, K) by (K, columns), and its calls of dnnl_sgemm. B is stored by columns, `ldb` numbers apart. */
 typedef struct product {
     int64_t rows, columns, ldb;
     int calls;
