@@ -29,24 +29,25 @@ QUANTILES = {"learning_rate": 2.5e-4, "adam_epsilon": 0.01 / 32, "gamma": 0.99, 
 
 
 def run_ours(job: Job) -> Run:
-    """By the preset that the options name, with the settings above."""
+    """Options: SAC, TD3 or QR-DQN. QR-DQN has the network of fast-dqn-small with another head."""
     import gpureplay
 
-    s, preset, start = job.settings, job.options[0].lower(), time.perf_counter()
+    s, kind, start = job.settings, job.options[0], time.perf_counter()
     same = {"steps": s["steps"], "prepopulation": s["prepopulation"], "capacity": s["capacity"], "batch": s["batch"],
             "learning_rate": s["learning_rate"], "train_period": s["train_period"], "eval_episodes": s["episodes"],
             "num_envs": 1, "eval_period": 0, "checkpoint": 0, "seed": job.seed, "device": "cpu", "threads": 1}
-    if preset == "qr-dqn":
-        more = {"target_period": s["target_period"], "exploration_steps": s["exploration_steps"],
-                "agent": {"trunk": [("conv", 16, 3), 128], "atoms": s["atoms"], "clip_norm": s["clip_norm"],
-                          "epsilon": s["adam_epsilon"]}}
+    if kind == "QR-DQN":
+        preset, more = "fast-dqn-small", {"target_period": s["target_period"], "concurrent": 0,
+                                          "exploration_steps": s["exploration_steps"]}
+        agent = {"head": "quantiles", "atoms": s["atoms"], "epsilon": s["adam_epsilon"], "clip_norm": s["clip_norm"]}
     else:
+        preset, more = kind.lower(), {"train_steps": s["train_steps"]}
         agent = {"actor": {"trunk": s["units"]}, "critic": {"trunk": s["units"]}, "target_rate": s["tau"]}
-        names = ("policy_delay", "target_noise", "target_noise_clip")
-        more = {"train_steps": s["train_steps"], "agent": agent}
-        if preset == "td3":
-            more |= {"sigma": s["sigma"], "agent": {**agent, **{name: s[name] for name in names}}}
-    found = gpureplay.train(job.task, preset, progress=False, buffer={"gamma": s["gamma"]}, **same, **more)
+    if kind == "TD3":
+        more["sigma"] = s["sigma"]
+        agent |= {name: s[name] for name in ("policy_delay", "target_noise", "target_noise_clip")}
+    found = gpureplay.train(job.task, preset, progress=False, buffer={"gamma": s["gamma"]}, agent=agent, **same,
+                            **more)
     return {"episodes": [(int(one["step"]), float(one["return"])) for one in found.episodes],
             "evaluated": float(found.evaluations["mean_return"][-1]), "seconds": round(time.perf_counter() - start, 1)}
 
