@@ -5,12 +5,12 @@
  * of several steps, without a target network.
  *
  * With GPUR_HEAD_QUANTILES it is QR-DQN [Dabney et al. 2018], and with GPUR_HEAD_CATEGORICAL C51 [Bellemare et al.
- * 2017]. The loss of a transition is then that of its distribution: the quantile Huber loss, whose kappa is huber_delta,
- * summed over the quantiles of the action and averaged over those of the target [Dabney et al. 2018, algorithm 1; divided
- * by kappa as in Dabney et al. 2018b, eq. 3]; or the cross-entropy of the projected target. The action of next_obs is
- * that with the largest mean, by which these learners also act. Where a TD error is said to be something, such as the
- * new priority of a transition, it is this loss without the importance weight [Hessel et al. 2018]. `loss` is not read,
- * and there is no cache of returns and no fused step.
+ * 2017]. The loss of a transition is then that of its distribution: the quantile Huber loss, whose kappa is
+ * huber_delta, summed over the quantiles of the action and averaged over those of the target [Dabney et al. 2018,
+ * algorithm 1; divided by kappa as in Dabney et al. 2018b, eq. 3]; or the cross-entropy of the projected target. The
+ * action of next_obs is that with the largest mean, by which these learners also act. Where a TD error is said to be
+ * something, such as the new priority of a transition, it is this loss without the importance weight [Hessel et al.
+ * 2018]. `loss` is not read, and there is no cache of returns and no fused step.
  *
  *     gpur_dqn_config_init(&config, sizeof config);
  *     config.network.num_actions = 6;
@@ -128,9 +128,9 @@ GPUR_API gpur_status gpur_dqn_config_init(gpur_dqn_config *config, uint64_t size
  *   "qr-dqn"          the network and constants of nature-dqn with 200 quantiles of each action [Dabney et al. 2018]:
  *                     Adam with learning rate 5e-5 and epsilon 0.01 / 32; exploration falls to 0.01
  *   "c51"             the same with 51 atoms from -10 to 10 [Bellemare et al. 2017], and learning rate 2.5e-4
- *   "apex-dqn"        the network of nature-dueling with the learner of Ape-X [Horgan et al. 2018]: batches of 512 sampled by priority
- *                     (so the replay must be prioritized), squared loss, norm 40. Its epsilon is that of the first
- *                     actor, 0.4; actor i of N acts with 0.4^(1 + 7 i / (N - 1))
+ *   "apex-dqn"        the network of nature-dueling with the learner of Ape-X [Horgan et al. 2018]: batches of 512
+ *                     sampled by priority (so the replay must be prioritized), squared loss, norm 40. Its epsilon is
+ *                     that of the first actor, 0.4; actor i of N acts with 0.4^(1 + 7 i / (N - 1))
  *   "cartpole"        this library's own: dueling double DQN on two layers of 128; solves CartPole-v1 in under a minute
  *                     on two CPU cores
  *

@@ -106,7 +106,8 @@ typedef struct gpur_network_config {
     int32_t atoms;                     /* N of a head of distributions: GPUR_HEAD_QUANTILES 1 or more, CATEGORICAL 2 or
                                           more, at most 65,536; 0: the papers' 200 and 51. Other heads: 0 */
     float v_min, v_max;                /* GPUR_HEAD_CATEGORICAL: the smallest and the largest return that has a
-                                          probability, v_min below v_max; both 0: the paper's -10 and 10. Other heads: 0 */
+                                          probability, v_min below v_max; both 0: the paper's -10 and 10. Other heads:
+                                          0 */
     int32_t reserved_number;           /* 0; see gpur_schedule */
     int64_t reserved[2];               /* likewise */
 } gpur_network_config;

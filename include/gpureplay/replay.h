@@ -274,9 +274,10 @@ GPUR_API gpur_status gpur_replay_config_init(gpur_replay_config *config, uint64_
  * min_size, too: it is 50,000 for the Atari systems. Any thread.
  *
  *   name  "melee-gpu", "melee-dqn", "melee-double" [Parr 2018; the networks are those of Parr, Dilipkumar & Liu 2017],
- *         "nature-dqn" and, with the same memory, "nature-dueling", "qr-dqn" and "c51" [Mnih et al. 2015], or "apex-dqn"
- *         [Horgan et al. 2018]. All but the first three have the layout GPUR_LAYOUT_FRAMES, with stacks of 4 frames along the first axis: obs and next_obs of shape {4,
- *         84, 84}, for example. "apex-dqn" also sets prioritized and n_step = 3, and needs a field "discount"
+ *         "nature-dqn" [Mnih et al. 2015] and, with the same replay, "nature-dueling", "qr-dqn" and "c51", or
+ *         "apex-dqn" [Horgan et al. 2018]. All but the first three have the layout GPUR_LAYOUT_FRAMES, with stacks of 4
+ *         frames along the first axis: obs and next_obs of shape {4, 84, 84}, for example. "apex-dqn" also sets
+ *         prioritized and n_step = 3, and needs a field "discount"
  *
  *   GPUR_INVALID_ARGUMENT  an unknown name, NULL, or `config->size` was not set; the config is unchanged
  */

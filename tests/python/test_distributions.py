@@ -91,7 +91,7 @@ def test_files_and_policies_have_the_distributions(name, tmp_path):
         with gpureplay.Policy(((3,), "float32"), 2, trunk=[16], device=buffer.device, head=wanted["head"],
                               atoms=7) as policy:
             if name == "c51":
-                with pytest.raises(gpureplay.InvalidArgument, match="v_min -2.5 and v_max 4, that of this policy 7, -10"):
+                with pytest.raises(gpureplay.InvalidArgument, match="v_min -2.5 and v_max 4, that of this policy 7"):
                     policy.pull(agent)
         agent.train(3)
         other.train(3)
