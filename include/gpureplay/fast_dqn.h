@@ -41,6 +41,7 @@
 #ifndef GPUREPLAY_FAST_DQN_H
 #define GPUREPLAY_FAST_DQN_H
 
+#include "gpureplay/dpg.h"
 #include "gpureplay/dqn.h"
 #include "gpureplay/run_handle.h"
 
@@ -128,6 +129,22 @@ enum { GPUR_FAST_DQN_FIELDS = 7 };
 GPUR_API gpur_status gpur_fast_dqn_preset(const char *name, gpur_run_config *run,
                                           gpur_field fields[GPUR_FAST_DQN_FIELDS], gpur_replay_config *replay,
                                           gpur_dqn_config *learner, gpur_fast_dqn_config *config);
+
+/*
+ * The same for a learner of deterministic policy gradients, in environments of continuous actions and observations of
+ * float32. One environment acts by its network with Gaussian noise, and a train step follows each of its steps; the
+ * targets are soft. Evaluations are those of Fujimoto et al. 2018, section 6.1: 10 games every 5,000 steps. Of `dpg`
+ * seed and demonstrations keep their values.
+ *
+ *   "ddpg"        Lillicrap et al. 2016, supplementary section 7: layers of 400 and 300 units, rates 1e-4 and 1e-3,
+ *                 batches of 64, target_rate 0.001, a replay of 1,000,000. Unlike there the critic reads actions in its
+ *                 first layer, and has no weight decay; the last layers begin as the others do; noise is not correlated
+ *                 in time, of the paper's sigma 0.2; and the first 1,000 steps are random
+ *   "ddpg-small"  the defaults of Stable-Baselines3 2.x: the same layers, rates of 1e-3, batches of 256, target_rate
+ *                 0.005, 100 random steps; with sigma 0.1 and a replay of 200,000, as its zoo has for Pendulum
+ */
+GPUR_API gpur_status gpur_dpg_preset(const char *name, gpur_run_config *run, gpur_field fields[GPUR_FAST_DQN_FIELDS],
+                                     gpur_replay_config *replay, gpur_dpg_config *dpg, gpur_fast_dqn_config *config);
 
 /*
  * Creates a run: W environments and those of evaluations, a writer into the replay for each of the W, and the threads.

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* In the order of their systems, which messages that list them rely on. */
+/* In the order in which messages list them. */
 static const struct {
     const char *name;
     int32_t system;
@@ -20,6 +20,8 @@ static const struct {
     {"fast-dqn-small-vectors", GPUR_PRESET_FAST_DQN},
     {"dqn-lambda-2019-small", GPUR_PRESET_FAST_DQN},
     {"vrc-2021-small", GPUR_PRESET_FAST_DQN},
+    {"ddpg", GPUR_PRESET_DPG},
+    {"ddpg-small", GPUR_PRESET_DPG},
     {"apex-dqn", GPUR_PRESET_APEX_DQN},
     {"apex-dqn-small", GPUR_PRESET_APEX_DQN},
     {"apex-dpg", GPUR_PRESET_APEX_DPG},
@@ -48,20 +50,28 @@ const char *gpur_preset_name(int32_t index, int32_t *system)
     return presets[index].name;
 }
 
-gpur_status gpur_preset_refuse(const char *name, int32_t first, int32_t last)
+void gpur_preset_list(int32_t systems, const char *quote, const char *last, char names[GPUR_PRESET_NAMES])
 {
-    char names[512] = "";
+    int32_t left = 0;
+    for (int32_t i = 0; i < PRESETS; i++)
+        left += systems >> presets[i].system & 1;
+    names[0] = 0;
     for (int32_t i = 0; i < PRESETS; i++) {
         const size_t used = strlen(names);
-        if (presets[i].system < first || presets[i].system > last)
-            continue;
-        const int is_last = i + 1 == PRESETS || presets[i + 1].system > last;
-        snprintf(names + used, sizeof names - used, "%s\"%s\"",
-                 used == 0 ? ""
-                 : is_last ? " or "
-                           : ", ",
-                 presets[i].name);
+        if (systems >> presets[i].system & 1)
+            snprintf(names + used, GPUR_PRESET_NAMES - used, "%s%s%s%s",
+                     used == 0   ? ""
+                     : left == 1 ? last
+                                 : ", ",
+                     quote, presets[i].name, quote);
+        left -= systems >> presets[i].system & 1;
     }
+}
+
+gpur_status gpur_preset_refuse(const char *name, int32_t systems)
+{
+    char names[GPUR_PRESET_NAMES];
+    gpur_preset_list(systems, "\"", " or ", names);
     return gpur_fail(GPUR_INVALID_ARGUMENT, "preset is \"%s\"; it must be %s", name, names);
 }
 
@@ -90,10 +100,11 @@ gpur_status gpur_preset_open(gpur_preset *p, const char *name, const gpur_run_co
 gpur_status gpur_preset_check_env(const gpur_preset *p)
 {
     const gpur_env_info *const info = &p->info;
+    char names[GPUR_PRESET_NAMES];
+    gpur_preset_list(GPUR_PRESETS_OF_VECTORS, "\"", " and ", names);
     GPUR_REQUIRE(info->action.num_actions > 0,
-                 "%s: its actions are vectors; preset \"%s\" needs discrete actions, and \"apex-dpg\" and "
-                 "\"apex-dpg-small\" take vectors",
-                 p->env_name, p->name);
+                 "%s: its actions are vectors; preset \"%s\" needs discrete actions, and %s take vectors", p->env_name,
+                 p->name, names);
     GPUR_REQUIRE(info->obs.dtype == GPUR_FLOAT32 || info->obs.dtype == GPUR_UINT8,
                  "%s: the dtype of its observations is %d; it must be GPUR_FLOAT32 (%d) or GPUR_UINT8 (%d)",
                  p->env_name, (int)info->obs.dtype, (int)GPUR_FLOAT32, (int)GPUR_UINT8);

@@ -22,8 +22,14 @@ typedef struct gpur_preset {
     int32_t is_frame; /* 1: it is one image without channels, of which the network sees a stack */
 } gpur_preset;
 
-/* Refuses a name, and says which ones a system, or the systems `first` to `last`, have: GPUR_PRESET_*. */
-gpur_status gpur_preset_refuse(const char *name, int32_t first, int32_t last);
+/* Sets of systems, 1 << GPUR_PRESET_*. Those that train in environments of continuous actions. */
+enum { GPUR_PRESETS_OF_VECTORS = 1 << GPUR_PRESET_APEX_DPG | 1 << GPUR_PRESET_DPG, GPUR_PRESET_NAMES = 512 };
+
+/* Lists the presets of a set of systems, with `quote` around each, and `last` before the last one. */
+void gpur_preset_list(int32_t systems, const char *quote, const char *last, char names[GPUR_PRESET_NAMES]);
+
+/* Refuses a name, and says which ones a set of systems has. */
+gpur_status gpur_preset_refuse(const char *name, int32_t systems);
 
 /* Sets what follows from the spaces of an environment. */
 void gpur_preset_use_info(gpur_preset *preset, const char *name, const char *env_name, const gpur_env_info *info);

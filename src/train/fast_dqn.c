@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* Trainings by fast DQN, DQN(lambda) and DQN with the Virtual Replay Cache. */
+/* Trainings by fast DQN, DQN(lambda) and DQN with the Virtual Replay Cache, and by DPG in the same runs. */
 #include "train/system.h"
 
 #include "base/numbers.h"
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* The random steps that count as steps of exploration: with vrc-2021 and its small relative epsilon falls from the
@@ -29,8 +31,7 @@ static gpur_status fill(gpur_train_settings *s)
     return GPUR_OK;
 }
 
-/* Of two switches that exclude each other the one that is given decides, and not the preset. With `concurrent` a run
- * acts by the target network, if there is one. */
+/* Of two switches that exclude each other the one that is given decides, and not the preset. */
 static void use_order(const gpur_options *o, gpur_train_settings *s)
 {
     gpur_fast_dqn_config *const run = &s->fast_dqn;
@@ -40,8 +41,13 @@ static void use_order(const gpur_options *o, gpur_train_settings *s)
         run->concurrent = 0;
     if (run->concurrent && !gpur_options_value(o, "burst"))
         run->burst = 0;
-    s->act |= run->concurrent && s->dqn.returns.cache_size == 0;
-    run->act = s->act ? GPUR_ACT_TARGET : GPUR_ACT_LATEST;
+}
+
+/* With `concurrent` DQN acts by the target network, if there is one. */
+static void use_act(gpur_train_settings *s)
+{
+    s->act |= s->fast_dqn.concurrent && s->dqn.returns.cache_size == 0;
+    s->fast_dqn.act = s->act ? GPUR_ACT_TARGET : GPUR_ACT_LATEST;
 }
 
 static gpur_status check_run(const gpur_options *o, const gpur_train_settings *s)
@@ -49,9 +55,14 @@ static gpur_status check_run(const gpur_options *o, const gpur_train_settings *s
     const gpur_fast_dqn_config *const run = &s->fast_dqn;
     if (run->threads > run->num_envs)
         return gpur_refuse(o, "{env_threads is} and {num_envs is}; the first must be 0 (as many) or 1 to the second");
-    if (run->synchronized && run->target_period % run->num_envs != 0 && run->target_period % run->train_period == 0)
-        return gpur_refuse(o, "{target_period is} and {num_envs is}; with {synchronized} 1 the first must be a "
-                              "multiple of the second: change one of them, or give {synchronized} 0");
+    if (run->target_period % run->train_period != 0)
+        return gpur_refuse(o, "{%s is} and {train_period is}; the first must be a multiple of the second",
+                           gpur_train_period_name(o));
+    if (run->synchronized && run->target_period % run->num_envs != 0)
+        return gpur_refuse(o,
+                           "{%s is} and {num_envs is}; with {synchronized} 1 the first must be a multiple of the "
+                           "second: change one of them, or give {synchronized} 0",
+                           gpur_train_period_name(o));
     if (s->env.vector && s->steps % run->num_envs != 0)
         return gpur_refuse(o, "{steps is} and {num_envs is}; a vector environment steps all at once, so the first must "
                               "be a multiple of the second");
@@ -99,11 +110,11 @@ static gpur_status complete(const gpur_options *o, gpur_train_settings *s)
 {
     const gpur_fast_dqn_config *const run = &s->fast_dqn;
     use_order(o, s);
+    use_act(s);
     GPUR_TRY(check_run(o, s));
     use_exploration(s);
     s->dqn.optimizer.learning_rate.last = s->dqn.optimizer.learning_rate.first;
-    /* The run refuses periods of which one is no multiple of the other. */
-    s->dqn.target_period = run->target_period < run->train_period ? 1 : run->target_period / run->train_period;
+    s->dqn.target_period = run->target_period / run->train_period * run->train_steps;
     s->dqn.seed = s->replay.seed = (uint64_t)s->seed;
     gpur_train_use_frame_stack(s);
     GPUR_TRY(use_returns(o, s));
@@ -121,13 +132,11 @@ static gpur_status open_all(gpur_train_settings *s, gpur_train_handles *h)
     return gpur_fast_dqn_create(h->learner, &s->all, &s->fast_dqn, &h->run);
 }
 
-static void add_rates(gpur_row *row, const gpur_train_span *span)
+/* Those of all learners. */
+static void add_run_rates(gpur_row *row, const gpur_train_span *span)
 {
     const gpur_run_stats *const from = &span->from->run, *const to = &span->to->run;
-    const gpur_learner_stats *const learned = &span->to->learner, *const before = &span->from->learner;
-    const gpur_dqn_config *const dqn = &span->settings->dqn;
     const double seconds = span->seconds, inferences = GPUR_SINCE(fast_dqn.inferences);
-    const int64_t batch = dqn->returns.cache_size > 0 ? dqn->batch_size : 0; /* drawn from the cache */
     gpur_row_add(row, "inferences_per_second", gpur_ratio(inferences, seconds));
     gpur_row_add(row, "observations_per_inference", gpur_ratio(GPUR_SINCE(fast_dqn.inferred), inferences));
     gpur_row_add(row, "train_steps_per_second", gpur_ratio(GPUR_SINCE(train_steps), seconds));
@@ -140,7 +149,15 @@ static void add_rates(gpur_row *row, const gpur_train_span *span)
     gpur_row_add(row, "publish_seconds", GPUR_SINCE(fast_dqn.flush_seconds));
     gpur_row_add(row, "copy_seconds", GPUR_SINCE(fast_dqn.copy_seconds));
     gpur_row_add(row, "recent_return", to->recent_return);
-    gpur_row_add(row, "epsilon", (double)gpur_learner_epsilon(span->learner, to->env_steps));
+}
+
+static void add_rates(gpur_row *row, const gpur_train_span *span)
+{
+    const gpur_learner_stats *const learned = &span->to->learner, *const before = &span->from->learner;
+    const gpur_dqn_config *const dqn = &span->settings->dqn;
+    const int64_t batch = dqn->returns.cache_size > 0 ? dqn->batch_size : 0; /* drawn from the cache */
+    add_run_rates(row, span);
+    gpur_row_add(row, "epsilon", (double)gpur_learner_epsilon(span->learner, span->to->run.env_steps));
     gpur_train_add_learning(row, span);
     gpur_row_add(row, "missing_share",
                  gpur_ratio((double)(learned->missing_rows - before->missing_rows),
@@ -155,6 +172,109 @@ static int show_beginning(gpur_text *line, const gpur_train_settings *s, const g
                   s->fast_dqn.prepopulation);
     return 1;
 }
+
+/* Learners of continuous actions. */
+
+enum { MOST_UNITS = 65536 }; /* of a layer */
+
+static gpur_status fill_dpg(gpur_train_settings *s)
+{
+    GPUR_TRY(gpur_fast_dqn_config_init(&s->fast_dqn, sizeof s->fast_dqn));
+    GPUR_TRY(gpur_dpg_preset(s->preset, &s->all, s->fields, &s->replay, &s->dpg, &s->fast_dqn));
+    s->steps = gpur_train_is_small(s) ? 20000 : 2500000; /* Stable-Baselines3's zoo for Pendulum; the paper */
+    s->hidden = s->hidden_text;
+    snprintf(s->hidden_text, sizeof s->hidden_text, "%d,%d", (int)s->dpg.actor.trunk[0].units,
+             (int)s->dpg.actor.trunk[1].units);
+    return GPUR_OK;
+}
+
+/* Several environments take a step together, and then as many train steps follow as they have taken steps. */
+static void use_lanes(const gpur_options *o, gpur_train_settings *s)
+{
+    gpur_fast_dqn_config *const run = &s->fast_dqn;
+    const int64_t envs = run->num_envs;
+    use_order(o, s);
+    if (envs > 1 && !gpur_options_value(o, "synchronized"))
+        run->synchronized = 1;
+    if (envs > 1 && !gpur_options_value(o, "train_period") && !gpur_options_value(o, "train_steps"))
+        run->train_period = run->train_steps = envs;
+    if (!gpur_options_value(o, "period"))
+        run->target_period = gpur_round_up(gpur_round_up(run->target_period, envs), run->train_period);
+}
+
+/* Layers of these units, with the activation of the preset's. */
+static gpur_status use_hidden(const gpur_options *o, const char *list, gpur_network_config *network)
+{
+    int32_t count = 0;
+    for (const char *at = list; *at;) {
+        char *end;
+        const long units = strtol(at, &end, 10);
+        if (end == at || (*end && (*end != ',' || !end[1])) || units < 1 || units > MOST_UNITS ||
+            count == GPUR_MAX_LAYERS)
+            return gpur_refuse(o, "{hidden} is \"%s\"; it must be 1 to %d numbers of 1 to %d, with commas between them",
+                               list, GPUR_MAX_LAYERS, MOST_UNITS);
+        network->trunk[count] = network->trunk[0];
+        network->trunk[count++].units = (int32_t)units;
+        at = end + (*end == ',');
+    }
+    network->trunk_count = count;
+    return GPUR_OK;
+}
+
+static gpur_status complete_dpg(const gpur_options *o, gpur_train_settings *s)
+{
+    const gpur_fast_dqn_config *const run = &s->fast_dqn;
+    gpur_dpg_config *const dpg = &s->dpg;
+    use_lanes(o, s);
+    GPUR_TRY(check_run(o, s));
+    GPUR_TRY(use_hidden(o, s->hidden, &dpg->actor));
+    GPUR_TRY(use_hidden(o, s->hidden, &dpg->critic));
+    dpg->actor_optimizer.learning_rate.last = dpg->actor_optimizer.learning_rate.first;
+    dpg->critic_optimizer.learning_rate.last = dpg->critic_optimizer.learning_rate.first;
+    dpg->critic_optimizer.weight_decay = dpg->actor_optimizer.weight_decay;
+    dpg->seed = s->replay.seed = (uint64_t)s->seed;
+    if (s->replay.n_step > 1) /* of which each transition may have fewer */
+        s->fields[s->replay.field_count++] = (gpur_field){"discount", GPUR_FLOAT32, {0}};
+    GPUR_TRY(gpur_train_use_batch(o, s->replay.capacity, dpg->batch_size, &s->replay));
+    s->replay.min_size = gpur_min(s->replay.min_size, gpur_min(run->prepopulation, s->replay.capacity));
+    return gpur_train_use_periods(o, run->target_period, s);
+}
+
+static gpur_status open_dpg(gpur_train_settings *s, gpur_train_handles *h)
+{
+    GPUR_TRY(gpur_replay_create(h->device, &s->replay, &h->replay));
+    GPUR_TRY(gpur_train_open_demonstrations(s, h));
+    GPUR_TRY(gpur_dpg_create(h->replay, &s->dpg, &h->learner));
+    return gpur_fast_dqn_create(h->learner, &s->all, &s->fast_dqn, &h->run);
+}
+
+static void add_dpg_rates(gpur_row *row, const gpur_train_span *span)
+{
+    add_run_rates(row, span);
+    gpur_train_add_learning(row, span);
+}
+
+static const char *const shown_of_dpg[] = {"train/s", "train_steps_per_second", "loss", "loss", "Q", "mean_q", NULL};
+
+const gpur_train_system gpur_train_dpg = {
+    .run = {"run", gpur_fast_dqn_config_members, offsetof(gpur_train_settings, fast_dqn)},
+    .learner = {"dpg", gpur_dpg_config_members, offsetof(gpur_train_settings, dpg)},
+    .count = offsetof(gpur_train_settings, fast_dqn.num_envs),
+    .math = offsetof(gpur_train_settings, dpg.math),
+    .source = offsetof(gpur_train_settings, dpg.index_source),
+    .lane = "lane",
+    .lanes = " at a time",
+    .period = "period",
+    .shown = shown_of_dpg,
+    .fill = fill_dpg,
+    .complete = complete_dpg,
+    .open = open_dpg,
+    .add_rates = add_dpg_rates,
+    .show_beginning = show_beginning,
+    .takes_vector = 1,
+};
+
+/* DQN. */
 
 static const char *const shown[] = {"train/s", "train_steps_per_second", "epsilon", "epsilon", "loss", "loss",
                                     "missing", "missing_share",          NULL};

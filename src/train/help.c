@@ -5,6 +5,7 @@
 #include "base/dtype.h"
 #include "env/plugin.h"
 #include "train/files.h"
+#include "run/presets.h"
 #include "train/system.h"
 
 #include <inttypes.h>
@@ -216,8 +217,6 @@ static const command *find_command(const char *name)
 /* What everybody needs. */
 static void add_all(gpur_text *text)
 {
-    const char *name;
-    int32_t system;
     gpur_text_add(text,
                   "usage: gpureplay-train PRESET --env NAME [options]      trains\n"
                   "       gpureplay-train offline-dqn --data FILE [options]  trains on saved transitions\n"
@@ -229,21 +228,21 @@ static void add_all(gpur_text *text)
                   "       gpureplay-train list [NAME]                      the games, or one, and their options\n"
                   "       gpureplay-train COMMAND --help                   the options of such a command\n"
                   "       gpureplay-train PRESET --work I --folder FOLDER  is remote actor I of Ape-X\n\nPresets\n");
-    static const char *const systems[] = {"fast DQN, DQN(lambda), Virtual Replay Cache",
-                                          "Ape-X",
-                                          "Ape-X DPG, for continuous actions",
-                                          "GA3C",
-                                          "A3C and A2C",
-                                          "Offline: DQN",
-                                          "Offline: DPG, for continuous actions"};
-    for (int32_t wanted = 0; wanted <= GPUR_PRESET_OFFLINE_DPG; wanted++) {
-        gpur_text names = {0};
-        for (int32_t i = 0; (name = gpur_preset_name(i, &system)); i++)
-            if (system == wanted)
-                gpur_text_add(&names, "%s%s", names.length ? ", " : "", name);
-        if (gpur_text_is_whole(&names) && names.memory)
-            add_entry(text, systems[wanted], names.memory);
-        gpur_text_free(&names);
+    static const struct {
+        int32_t system;
+        const char *title;
+    } systems[GPUR_TRAIN_SYSTEMS] = {{GPUR_PRESET_FAST_DQN, "fast DQN, DQN(lambda), Virtual Replay Cache"},
+                                     {GPUR_PRESET_DPG, "DDPG, for continuous actions"},
+                                     {GPUR_PRESET_APEX_DQN, "Ape-X"},
+                                     {GPUR_PRESET_APEX_DPG, "Ape-X DPG, for continuous actions"},
+                                     {GPUR_PRESET_GA3C, "GA3C"},
+                                     {GPUR_PRESET_A3C, "A3C and A2C"},
+                                     {GPUR_PRESET_OFFLINE_DQN, "Offline: DQN"},
+                                     {GPUR_PRESET_OFFLINE_DPG, "Offline: DPG, for continuous actions"}};
+    for (int32_t i = 0; i < GPUR_TRAIN_SYSTEMS; i++) {
+        char names[GPUR_PRESET_NAMES];
+        gpur_preset_list(1 << systems[i].system, "", ", ", names);
+        add_entry(text, systems[i].title, names);
     }
     gpur_text_add(text, "\nOptions that everybody needs\n");
     static const char *const entries[][2] = {
@@ -263,6 +262,7 @@ static void add_all(gpur_text *text)
     gpur_text_add(text, "\nExamples\n"
                         "  gpureplay-train --env CartPole-v1\n"
                         "  gpureplay-train fast-dqn-small --env MinAtar/Breakout --steps 5e5 --seed 2\n"
+                        "  gpureplay-train ddpg-small --env Pendulum --steps 10000\n"
                         "  gpureplay-train apex-dpg-small --env Pendulum --actors 2 --steps 20000\n"
                         "  gpureplay-train evaluate runs/MinAtar-Breakout-2 --weights best\n\n"
                         "Ctrl-C goes on to the next checkpoint, saves it, and says how to resume; once more ends at "

@@ -2,6 +2,7 @@
 /* The settings of a training, from its environment and its options. */
 #include "train/settings.h"
 
+#include "run/presets.h"
 #include "train/config_document.h"
 #include "train/system.h"
 
@@ -43,6 +44,13 @@ gpur_status gpur_train_ask_env(const char *env_options, gpur_train_env *env)
                      : gpur_vector_env_get_info(env->vector, env_options, &env->info);
 }
 
+static gpur_status refuse_vectors(const gpur_options *o, const gpur_train_settings *s)
+{
+    char names[GPUR_PRESET_NAMES];
+    gpur_preset_list(GPUR_PRESETS_OF_VECTORS, "", " or ", names);
+    return gpur_refuse(o, "%s has continuous actions and {preset} is missing; it must be %s", s->env.name, names);
+}
+
 /* The presets' networks are made for images of at most 84 x 84: one that is larger has to be asked for. */
 static gpur_status choose_preset(const gpur_options *o, gpur_train_settings *s)
 {
@@ -68,8 +76,7 @@ static gpur_status choose_preset(const gpur_options *o, gpur_train_settings *s)
             "Atari has such frames in the plug-in of docs/atari.md: {env} build/atari/atari.so:Pong",
             s->env.name, (int)height, (int)width);
     if (s->env.info.action.num_actions == 0)
-        return gpur_refuse(
-            o, "%s has continuous actions and {preset} is missing; it must be apex-dpg or apex-dpg-small", s->env.name);
+        return refuse_vectors(o, s);
     s->preset = is_frame ? "fast-dqn" : dims < 2 ? "fast-dqn-small-vectors" : "fast-dqn-small";
     return GPUR_OK;
 }

@@ -32,13 +32,15 @@ typedef struct gpur_train_settings {
     gpur_field fields[GPUR_APEX_FIELDS]; /* of the replay, which points to them */
     gpur_replay_config replay;
     gpur_dqn_config dqn;
-    gpur_dpg_config dpg; /* Ape-X DPG has it in the place of `dqn` */
+    gpur_dpg_config dpg; /* DPG has it in the place of `dqn` */
     gpur_actor_critic_config actor_critic;
     gpur_fast_dqn_config fast_dqn;
     gpur_apex_config apex;
     gpur_ga3c_config ga3c;
 
     int64_t exploration_steps;  /* in which epsilon falls */
+    const char *hidden;         /* the units of the layers of DPG's networks, with commas between them */
+    char hidden_text[64];       /* of the preset */
     int32_t act;                /* 1: by the target network */
     int64_t cache_size;         /* of the cache of returns; 0: as many as train steps draw */
     int32_t prioritized;        /* 0: an Ape-X learner draws uniformly */

@@ -19,8 +19,15 @@ const gpur_train_system *gpur_train_system_of(int32_t system)
         [GPUR_PRESET_A3C] = &gpur_train_a3c,
         [GPUR_PRESET_OFFLINE_DQN] = &gpur_train_offline_dqn,
         [GPUR_PRESET_OFFLINE_DPG] = &gpur_train_offline_dpg,
+        [GPUR_PRESET_DPG] = &gpur_train_dpg,
     };
     return systems[system];
+}
+
+const char *gpur_train_period_name(const gpur_options *o)
+{
+    const char *const name = gpur_train_system_of(o->system)->period;
+    return name ? name : "target_period";
 }
 
 int gpur_train_is_small(const gpur_train_settings *s)
@@ -116,11 +123,14 @@ gpur_status gpur_train_use_periods(const gpur_options *o, int64_t granule, gpur_
         s->all.eval_period = s->all.eval_episodes > 0 ? gpur_round_up(s->all.eval_period, granule) : 0;
     if (!gpur_options_value(o, "checkpoint"))
         s->checkpoint = gpur_can_save_files() ? gpur_round_up(gpur_train_is_small(s) ? 50000 : 1000000, granule) : 0;
+    if (s->all.eval_period % granule != 0)
+        return gpur_refuse(o, "{eval_period is} and {%s is}; the first must be a multiple of the second, or 0",
+                           gpur_train_period_name(o));
     if (s->checkpoint > 0 && !gpur_can_save_files())
         return gpur_refuse(o, "{checkpoint is}, and this build of the library cannot save to files; it must be 0, or "
                               "the library built with libcjson-dev and libxxhash-dev");
     if (s->checkpoint % granule != 0)
-        return gpur_refuse(o,
-                           "{checkpoint is} and {target_period is}; the first must be a multiple of the second, or 0");
+        return gpur_refuse(o, "{checkpoint is} and {%s is}; the first must be a multiple of the second, or 0",
+                           gpur_train_period_name(o));
     return GPUR_OK;
 }

@@ -96,6 +96,8 @@ typedef struct gpur_train_system {
     /* Adds a table of the rates of the whole time. NULL: there is none. */
     void (*add_summary)(gpur_text *text, const gpur_train_span *span, const gpur_row *rates);
 
+    const char *period; /* the option that a run calls target_period; NULL: that */
+
     int32_t takes_vector;      /* 1: environments may step all at once */
     int32_t has_actors;        /* 1: they have epsilons and a file, and end before the last checkpoint; steps are those
                                   received of them */
@@ -107,11 +109,14 @@ typedef struct gpur_train_system {
 const gpur_train_system *gpur_train_system_of(int32_t system);
 
 extern const gpur_train_system gpur_train_fast_dqn, gpur_train_apex_dqn, gpur_train_apex_dpg, gpur_train_ga3c,
-    gpur_train_a3c, gpur_train_offline_dqn, gpur_train_offline_dpg;
+    gpur_train_a3c, gpur_train_offline_dqn, gpur_train_offline_dpg, gpur_train_dpg;
 
 /* Parts that several systems have. */
 
 int gpur_train_is_small(const gpur_train_settings *settings);
+
+/* The option of a run's target_period. */
+const char *gpur_train_period_name(const gpur_options *options);
 
 /* Refuses a batch of which the replay holds less than two, and makes room for a large one. */
 gpur_status gpur_train_use_batch(const gpur_options *options, int64_t capacity, int64_t batch_size,

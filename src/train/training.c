@@ -318,6 +318,11 @@ static gpur_status refuse_members(const gpur_training *t)
         }
         if (length < sizeof name && strncmp(at + length, " is ", strlen(" is ")) == 0)
             memcpy(name, at, length);
+        if (t->system->period && strcmp(name, "target_period") == 0) {
+            gpur_text_add(&text, "{%s}", t->system->period);
+            at += length;
+            continue;
+        }
         gpur_text_add(&text, gpur_option_find(name, t->options.system) ? "{%.*s}" : "%.*s", (int)length, at);
         at += length;
         gpur_text_add(&text, "%.*s", *at != '\0', at);

@@ -21,11 +21,14 @@ POLE = ("--prepopulation", "1000", "--target-period", "1000", "--checkpoint", "2
         "--eval-episodes", "3", "--steps", "12000")
 ACTORS = ("--actors", "2", "--prepopulation", "500", "--checkpoint", "2000", "--eval-period", "2000",
           "--eval-episodes", "2", "--steps", "6000")
+VECTORS = ("--hidden", "32,32", "--batch", "32", "--period", "500", "--checkpoint", "1000", "--eval-period", "1000",
+           "--eval-episodes", "2", "--num-envs", "2", "--steps", "4000")
 OFFLINE = ("--checkpoint", "500", "--eval-period", "700", "--eval-episodes", "2", "--steps", "3000")
 # Of each preset the environment, its options, and whether results are the same bits each time.
 SYSTEMS = {
     "fast-dqn-small-vectors": ("CartPole-v1", POLE, True),
     "dqn-lambda-2019-small": ("CartPole-v1", (*POLE, "--lambda", "0.5"), True),
+    "ddpg-small": ("Pendulum", VECTORS, True),
     "apex-dqn-small": ("CartPole-v1", ACTORS, False),
     "apex-dpg-small": ("Pendulum", ACTORS, False),
     "ga3c-small": ("CartPole-v1", ("--agents", "4", "--checkpoint", "5000", "--eval-episodes", "2", "--steps",

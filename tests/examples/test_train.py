@@ -314,6 +314,48 @@ def a_part_of_each_batch_is_drawn_from_a_file(folder, whole):
         assert not (folder / "refused").exists()
 
 
+def pendulum(**changes):
+    """The options of a short run of continuous actions."""
+    options = {"env": "Pendulum", "preset": "ddpg-small", "device": DEVICE, "deterministic": 1, "threads": 1,
+               "hidden": "32,32", "batch": 32, "period": 500, "eval-period": 1000, "eval-episodes": 2,
+               "checkpoint": 1000, "seed": 7, "steps": 2000, **changes}
+    return [word for name, value in options.items() for word in (f"--{name}", value)]
+
+
+def action_vectors_are_trained_by_ddpg(folder):
+    """With one environment and with several; both go on bit for bit, and are played and evaluated."""
+    for name, more in (("one", {"sigma": 0.3, "gamma": 0.98, "n-step": 3, "critic-learning-rate": 0.002}),
+                       ("four", {"num-envs": 4}), ("beside", {"num-envs": 2, "concurrent": 1})):
+        run(*pendulum(out=folder / name, **more))
+        run(*pendulum(out=folder / f"{name} parts", **{**more, "steps": 1000}))
+        run("--resume", folder / f"{name} parts", "--steps", 2000)
+        assert results_of(folder / f"{name} parts") == results_of(folder / name)
+        assert [row["step"] for row in rows_of(folder / name, "evaluations")] == [1000, 2000]
+        last = rows_of(folder / name, "rates")[-1]
+        assert (last["step"], last["train_steps"]) == (2000, 2000) and last["mean_q"] < 0, last
+        lanes = {row["lane"] for row in rows_of(folder / name, "episodes") if row["step"] > 0}
+        assert lanes == set(range(more.get("num-envs", 1)))
+    config = json.loads((folder / "one/config.json").read_text())
+    assert [layer["units"] for layer in config["dpg"]["actor"]["trunk"]] == [32, 32]
+    assert (config["run"]["train_steps"], config["dpg"]["target_rate"], config["dpg"]["target_period"]) == (1, 0.005, 1)
+    assert (config["dpg"]["critic_optimizer"]["learning_rate"]["last"], config["run"]["sigma"]) == (0.002, 0.3)
+    assert (config["replay"]["gamma"], config["replay"]["n_step"]) == (0.98, 3)
+    config = json.loads((folder / "four/config.json").read_text())["run"]
+    assert (config["train_period"], config["train_steps"], config["synchronized"]) == (4, 4, 1)
+    for command in ("play", "evaluate"):
+        shown = run(command, folder / "one", "--episodes", 2, anew=True).stdout
+        assert "mean return -" in shown and " of 2 games" in shown, shown
+
+
+def several_train_steps_follow_each_period(folder):
+    """The update-to-data ratio, of DQN, too."""
+    run(*pole(out=folder / "pole", steps=2000, **{"train-steps": 2}))
+    assert rows_of(folder / "pole", "rates")[-1]["train_steps"] == 2 * 2000 / 4
+    assert json.loads((folder / "pole/config.json").read_text())["learner"]["target_period"] == 2 * 1000 / 4
+    run(*pendulum(out=folder / "pendulum", steps=500, **{"train-steps": 3, "train-period": 2}))
+    assert rows_of(folder / "pendulum", "rates")[-1]["train_steps"] == 3 * 500 / 2
+
+
 def returns_of_several_steps_are_trained_on(folder):
     """By each estimator; one run of it goes on bit for bit."""
     options = {"preset": "vrc-2021-small", "steps": 2000, "checkpoint": 1000}
@@ -510,6 +552,7 @@ def a_game_of_an_evaluation_has_an_end(folder):
 def bad_options_are_refused_before_anything_is_made(folder, whole):
     game = ["--env", "CartPole-v1", "--device", "cpu"]
     vrc = [*game, "--preset", "vrc-2021-small", "--lambda", "0.5"]
+    vectors = ["--env", "Pendulum", "--device", "cpu", "--preset", "ddpg-small"]
     for options, words in (
         ([], ["--env", "--list"]),
         (["--nonsense"], ["--nonsense"]),
@@ -559,6 +602,19 @@ def bad_options_are_refused_before_anything_is_made(folder, whole):
         ([*game, "--burst", "1", "--concurrent", "1"], ["--burst is 1 and --concurrent is 1"]),
         ([*game, "--burst", "1", "--act", "target"], ['--burst is 1 and --act is "target"; it must be "latest"']),
         ([*game, "--frame-stack", "2"], ["stack", "2", "CartPole-v1"]),
+        ([*game, "--train-steps", "0"], ['--train-steps is "0"; it must be a whole number of 1 to 65536']),
+        ([*game, "--sigma", "1"], ["--sigma is 1 and --preset is fast-dqn-small-vectors, which does not have it; leave "
+                                   "the option out, or take a preset of ddpg or apex-dpg"]),
+        ([*vectors[:-2]], ["Pendulum has continuous actions and --preset is missing; it must be ddpg, ddpg-small, "
+                           "apex-dpg or apex-dpg-small"]),
+        ([*vectors[:-2], "--preset", "fast-dqn-small"], ["needs discrete actions", '"ddpg-small"']),
+        ([*game, "--preset", "ddpg"], ["CartPole-v1: the environment's actions are discrete"]),
+        ([*vectors, "--hidden", "64,,64"], ['--hidden is "64,,64"; it must be 1 to 8 numbers of 1 to 65536, with co']),
+        ([*vectors, "--hidden", "0"], ['--hidden is "0"; it must be 1 to 8 numbers']),
+        ([*vectors, "--checkpoint", "1500"], ["--checkpoint is 1500 and --period is 1000; the first must be a multi"]),
+        ([*vectors, "--eval-period", "1500"], ["--eval-period is 1500 and --period is 1000; the first must be a mu"]),
+        ([*vectors, "--num-envs", "3", "--period", "100"], ["--period is 100 and --train-period is 3; the first must"]),
+        ([*vectors, "--sigma", "-1"], ['--sigma is "-1"; it must be a number of 0 or more']),
         ([*game, "--env-options", "length=5"], ["length"]),
         ([*game[:2], "--device", "gpu"], ["gpu", "cpu"]),
         (["--env", "Pong"], ["Pong", "CartPole-v1"]),
@@ -625,6 +681,7 @@ def help_of_a_preset_is_of_it_alone():
             ("fast-dqn-small", ["  --target-period 1000 +C: ", "  --act target +latest, target: "], "--estimator|a2c"),
             ("vrc-2021-small", ["  --estimator peng +peng, n-step, watkins,"], "apex|a2c|demonstration"),
             ("ga3c-small", ["  --when-full wait +wait, refuse, drop-oldest: ", "0: 60, of code 20"], r"\ba[23]c|dqn"),
+            ("ddpg-small", ["  --hidden 400,300 ", "  --period 1000 +C: "], r"epsilon\b|estimator|dqn|refill"),
             ("a2c-small", ["  --deterministic 0 "], "a3c|dqn"), ("apex-dpg", ["  --refill "], "dqn|epsilons")):
         shown = run(preset, "--help").stdout
         assert all(re.search(words, shown) for words in there), shown
@@ -638,7 +695,7 @@ def help_and_list():
     help_of_a_preset_is_of_it_alone()
     page = (ROOT / "docs/training.md").read_text()
     options = re.findall(r"^  (--[a-z-]+)", run("--help").stdout, flags=re.M)
-    for preset in ("fast-dqn", "vrc-2021-small", "apex-dqn", "apex-dpg", "ga3c", "a2c-small"):
+    for preset in ("fast-dqn", "vrc-2021-small", "ddpg", "apex-dqn", "apex-dpg", "ga3c", "a2c-small"):
         options += re.findall(r"^  (--[a-z-]+)", run(preset, "--help").stdout, flags=re.M)
     assert len(set(options)) > 50
     for option in options:
@@ -688,6 +745,8 @@ def main():
         the_network_to_act_by_and_whole_episodes_are_options(folder)
         a_burst_is_an_option(folder / "bursts")
         a_part_of_each_batch_is_drawn_from_a_file(folder / "demonstrations", whole)
+        action_vectors_are_trained_by_ddpg(folder / "vectors")
+        several_train_steps_follow_each_period(folder / "several")
         returns_of_several_steps_are_trained_on(folder / "returns")
         the_cache_of_returns_has_options(folder / "cache")
         entries_that_train_nothing_are_reported(folder / "missing")
@@ -703,7 +762,7 @@ def main():
         (folder / "breaks").mkdir()
         a_run_that_fails_says_how_it_goes_on(folder / "breaks")
         a_full_disk_ends_the_run(folder / "full")
-    print(f"test_train {DEVICE}: 26 tests")
+    print(f"test_train {DEVICE}: 28 tests")
 
 
 if __name__ == "__main__":

@@ -495,6 +495,117 @@ static void check_runs(const char *name, const gpur_env_type *type, int32_t stac
     gpur_device_close(device);
 }
 
+/* Continuous actions. */
+
+typedef struct dpg_config {
+    gpur_field fields[GPUR_FAST_DQN_FIELDS];
+    gpur_replay_config replay;
+    gpur_dpg_config learner;
+    gpur_fast_dqn_config run;
+    gpur_run_config all;
+} dpg_config;
+
+static gpur_status read_dpg(const char *name, const char *env, dpg_config *c)
+{
+    (void)gpur_replay_config_init(&c->replay, sizeof c->replay);
+    (void)gpur_dpg_config_init(&c->learner, sizeof c->learner);
+    (void)gpur_fast_dqn_config_init(&c->run, sizeof c->run);
+    (void)gpur_run_config_init(&c->all, sizeof c->all);
+    if (gpur_env_find(env, &c->all.type) != GPUR_OK)
+        return GPUR_INVALID_ARGUMENT;
+    c->all.seed = 7, c->learner.seed = 9, c->run.threads = 1;
+    c->run.burst = 1, c->run.train_steps = 5, c->learner.target_rate = 0.5f, c->replay.n_step = 4;
+    return gpur_dpg_preset(name, &c->all, c->fields, &c->replay, &c->learner, &c->run);
+}
+
+/* Lillicrap et al. 2016, supplementary section 7; Fujimoto et al. 2018, section 6.1 for evaluations. */
+TEST(ddpg_has_the_published_constants)
+{
+    dpg_config c;
+    CHECK_OK(read_dpg("ddpg", "Pendulum", &c));
+    const gpur_dpg_config *const d = &c.learner;
+    const constant constants[] = {
+        {"layers of the actor", d->actor.trunk_count, 2},
+        {"units 1 of the actor", d->actor.trunk[0].units, 400},
+        {"units 2 of the actor", d->actor.trunk[1].units, 300},
+        {"after them", d->actor.trunk[1].activation, GPUR_RELU},
+        {"units 1 of the critic", d->critic.trunk[0].units, 400},
+        {"units 2 of the critic", d->critic.trunk[1].units, 300},
+        {"weights", d->critic.init, GPUR_INIT_FAN_IN},
+        {"head of the actor", d->actor.head, GPUR_HEAD_TANH_ACTION},
+        {"numbers of an action", d->actor.num_actions, 1},
+        {"actor's rate", (double)d->actor_optimizer.learning_rate.first, (double)1e-4f},
+        {"critic's rate", (double)d->critic_optimizer.learning_rate.last, (double)1e-3f},
+        {"clipping of dQ / da", (double)d->action_gradient_clip, 0},
+        {"batch", (double)d->batch_size, 64},
+        {"tau", (double)d->target_rate, (double)0.001f},
+        {"train steps between soft copies", (double)d->target_period, 1},
+        {"learner's seed", (double)d->seed, 9},
+        {"math", d->math, GPUR_MATH_FP32},
+        {"capacity", (double)c.replay.capacity, 1000000},
+        {"gamma", (double)c.replay.gamma, (double)0.99f},
+        {"n", c.replay.n_step, 1},
+        {"sigma", (double)c.run.sigma, (double)0.2f},
+        {"random steps", (double)c.run.prepopulation, 1000},
+        {"least rows", (double)c.replay.min_size, 1000},
+        {"environments", c.run.num_envs, 1},
+        {"train period", (double)c.run.train_period, 1},
+        {"train steps", (double)c.run.train_steps, 1},
+        {"concurrent, synchronized, burst", c.run.concurrent + c.run.synchronized + c.run.burst, 0},
+        {"threads", c.run.threads, 1},
+        {"steps between evaluations", (double)c.all.eval_period, 5000},
+        {"episodes of an evaluation", (double)c.all.eval_episodes, 10},
+        {"run's seed", (double)c.all.seed, 7},
+        {"fields", c.replay.field_count, 6},
+        {"layout", c.replay.layout, GPUR_LAYOUT_ROWS},
+    };
+    check_constants(constants, sizeof constants / sizeof *constants);
+    CHECK(strcmp(c.fields[1].name, "action") == 0 && c.fields[1].dtype == GPUR_FLOAT32 && c.fields[1].shape[0] == 1);
+    CHECK(c.fields[0].shape[0] == 3 && c.replay.fields == c.fields);
+}
+
+/* The defaults of Stable-Baselines3, with the noise and the replay that its zoo has for Pendulum. */
+TEST(ddpg_small_differs_in_its_rates_and_sizes)
+{
+    dpg_config c;
+    CHECK_OK(read_dpg("ddpg-small", "Pendulum", &c));
+    const constant constants[] = {
+        {"actor's rate", (double)c.learner.actor_optimizer.learning_rate.last, (double)1e-3f},
+        {"critic's rate", (double)c.learner.critic_optimizer.learning_rate.first, (double)1e-3f},
+        {"batch", (double)c.learner.batch_size, 256},
+        {"tau", (double)c.learner.target_rate, (double)0.005f},
+        {"capacity", (double)c.replay.capacity, 200000},
+        {"sigma", (double)c.run.sigma, (double)0.1f},
+        {"random steps", (double)c.run.prepopulation, 100},
+        {"units", c.learner.actor.trunk[0].units, 400},
+        {"math", c.learner.math, GPUR_MATH_AUTO},
+    };
+    check_constants(constants, sizeof constants / sizeof *constants);
+}
+
+TEST(presets_of_continuous_actions_refuse_others_and_change_nothing)
+{
+    dpg_config c, before;
+    memset(&c, 0, sizeof c);
+    CHECK_FAILS(read_dpg("ddpg", "CartPole-v1", &c), GPUR_INVALID_ARGUMENT,
+                "CartPole-v1: the environment's actions are discrete");
+    before = c;
+    CHECK_FAILS(gpur_dpg_preset("ddpg", &c.all, c.fields, &c.replay, &c.learner, &c.run), GPUR_INVALID_ARGUMENT,
+                "CartPole-v1: ");
+    CHECK(memcmp(&c, &before, sizeof c) == 0);
+    CHECK_FAILS(read_dpg("apex-dpg", "Pendulum", &c), GPUR_INVALID_ARGUMENT,
+                "preset is \"apex-dpg\"; it must be \"ddpg\" or \"ddpg-small\"");
+    CHECK_FAILS(gpur_dpg_preset("ddpg", NULL, c.fields, &c.replay, &c.learner, &c.run), GPUR_INVALID_ARGUMENT, "NULL");
+    CHECK_FAILS(read_dpg("ddpg", "MinAtar/Breakout", &c), GPUR_INVALID_ARGUMENT,
+                "MinAtar/Breakout: the dtype of its observations is");
+    system_config dqn;
+    const gpur_env_type *pendulum = NULL;
+    CHECK_OK(gpur_env_find("Pendulum", &pendulum));
+    CHECK_FAILS(read_preset("fast-dqn-small", pendulum, &dqn), GPUR_INVALID_ARGUMENT,
+                "Pendulum: its actions are vectors; preset \"fast-dqn-small\" needs discrete actions, and \"ddpg\", "
+                "\"ddpg-small\", \"apex-dpg\" and \"apex-dpg-small\" take vectors");
+}
+
 TEST(runs_can_be_made_of_all_presets)
 {
     const gpur_env_type *cartpole = NULL;
@@ -525,6 +636,9 @@ int main(int argc, char **argv)
     RUN(a_refused_preset_changes_nothing);
     RUN(an_image_has_its_channels_last_unless_its_shape_says_otherwise);
     RUN(a_type_that_makes_no_environment_is_refused);
+    RUN(ddpg_has_the_published_constants);
+    RUN(ddpg_small_differs_in_its_rates_and_sizes);
+    RUN(presets_of_continuous_actions_refuse_others_and_change_nothing);
     RUN(runs_can_be_made_of_all_presets);
     return test_main_end();
 }

@@ -141,6 +141,7 @@ PRESET_GA3C = 3
 PRESET_A3C = 4
 PRESET_OFFLINE_DQN = 5
 PRESET_OFFLINE_DPG = 6
+PRESET_DPG = 7
 GA3C_LAGS = 64
 OK = 0
 INVALID_ARGUMENT = 1
@@ -1273,6 +1274,7 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {  # result, arguments
     "gpur_envs_step": (c_int32, [c_void_p, c_void_p, c_void_p]),
     "gpur_fast_dqn_config_init": (c_int32, [c_void_p, c_uint64]),
     "gpur_fast_dqn_preset": (c_int32, [c_char_p, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
+    "gpur_dpg_preset": (c_int32, [c_char_p, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
     "gpur_fast_dqn_create": (c_int32, [c_void_p, c_void_p, c_void_p, c_void_p]),
     "gpur_ga3c_config_init": (c_int32, [c_void_p, c_uint64]),
     "gpur_ga3c_preset": (c_int32, [c_char_p, c_void_p, c_void_p, c_void_p]),

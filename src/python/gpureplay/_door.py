@@ -18,7 +18,7 @@ from typing import Any
 from . import _c_api
 from ._config import ACTOR_CRITIC_SETTINGS, BUFFER_SETTINGS, LEARNER_SETTINGS
 from ._library import GpureplayError
-from ._options import ACTOR_CRITIC, ALL, OFFLINE, OPTIONS, flag_of
+from ._options import ACTOR_CRITIC, ALL, DPG, OFFLINE, OPTIONS, flag_of
 
 _OTHERS = ("out", "resume", "refill")  # keywords that are options of the program, too
 _BEFORE = r"(?<![-\w.\"'{(=])(?<!the )(?<!its )(?<!a )"  # of a name that stands for itself
@@ -81,8 +81,7 @@ def reader_may_end() -> Iterator[None]:
 def _of_settings(text: str, system: int, speaker: str = "agent") -> str:
     """Settings of the buffer and of the learner, which `train` takes in two dicts. speaker: "buffer" or "agent", of
     which the text is about: names that both have are its own, unless it says that they are the replay's."""
-    agent = {**dict.fromkeys(ACTOR_CRITIC, ACTOR_CRITIC_SETTINGS), _c_api.PRESET_APEX_DPG: (),
-             _c_api.PRESET_OFFLINE_DPG: ()}
+    agent = {**dict.fromkeys(ACTOR_CRITIC, ACTOR_CRITIC_SETTINGS), **dict.fromkeys(DPG, ())}
     places = {"buffer": () if system in (*ACTOR_CRITIC, *OFFLINE) else BUFFER_SETTINGS,
               "agent": agent.get(system, LEARNER_SETTINGS)}
     owners = {name: owner for owner in sorted(places, key=speaker.__eq__) for name in places[owner]

@@ -15,9 +15,11 @@ import numpy as np
 from . import _c_api
 from ._library import in_c, lib, names_from
 
+LANES = _c_api.PRESET_FAST_DQN, _c_api.PRESET_DPG  # whose run is a `Run`
 APEX = _c_api.PRESET_APEX_DQN, _c_api.PRESET_APEX_DPG
 ACTOR_CRITIC = _c_api.PRESET_GA3C, _c_api.PRESET_A3C
 OFFLINE = _c_api.PRESET_OFFLINE_DQN, _c_api.PRESET_OFFLINE_DPG
+DPG = _c_api.PRESET_DPG, _c_api.PRESET_APEX_DPG, _c_api.PRESET_OFFLINE_DPG
 
 
 def _presets() -> dict[str, int]:
@@ -34,7 +36,7 @@ def keyword_of(name: str) -> str:
 
 PRESETS = _presets()
 OPTIONS = {system: tuple(map(keyword_of, names_from(functools.partial(lib.gpur_training_option_name, system))))
-           for system in (_c_api.PRESET_FAST_DQN, *APEX, *ACTOR_CRITIC, *OFFLINE)}
+           for system in (*LANES, *APEX, *ACTOR_CRITIC, *OFFLINE)}
 ALL = tuple(dict.fromkeys(name for names in OPTIONS.values() for name in names))
 
 

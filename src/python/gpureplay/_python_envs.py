@@ -399,7 +399,9 @@ class PythonVector(_PythonType):
         self.vector_type = self._fill(table, {"vector_init": self._init, "reset": self._reset,
                                               "vector_step": self._step, "close": bool})
         shape, obs = (found.num_envs,), self.spaces.obs
-        self._memory = {"actions": _Memory(shape, np.int32), "next_obs": _Memory(shape + obs.shape, obs.dtype),
+        actions = _Memory(shape, np.int32) if self.spaces.action is None else \
+            _Memory(shape + self.spaces.action.shape, np.float32)
+        self._memory = {"actions": actions, "next_obs": _Memory(shape + obs.shape, obs.dtype),
                         "final_obs": _Memory(shape + obs.shape, obs.dtype), "reward": _Memory(shape, np.float32),
                         "terminated": _Memory(shape, np.bool_), "truncated": _Memory(shape, np.bool_)}
         self._batch = Field("obs", shape + obs.shape, obs.dtype)
@@ -420,7 +422,11 @@ class PythonVector(_PythonType):
 
     def _step(self, _handle: int, actions_at: int, result_at: int) -> None:
         result = _c_api.VectorResult.from_address(result_at)
-        actions = self._memory["actions"].at(actions_at).astype(np.int64) + self.translation.first_action
+        actions = self._memory["actions"].at(actions_at)
+        if self.spaces.action is None:
+            actions = actions.astype(np.int64) + self.translation.first_action
+        else:
+            actions = actions.astype(self.spaces.action.dtype)
         obs, rewards, terminated, truncated, info = self._envs.step(actions)
         self._memory["next_obs"].at(result.next_obs)[...] = self._observations(obs)
         for name, values in (("reward", rewards), ("terminated", terminated), ("truncated", truncated)):

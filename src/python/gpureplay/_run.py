@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from . import _c_api
 from ._config import RunConfigs, Settings, fast_dqn_configs, set_envs, settings_of_run, settings_text
+from ._ddpg import DDPG
 from ._device import caller_depth
 from ._envs import EnvOptions, open_envs
 from ._handle import DeferredSignals, Handle, note_library_threads, refuse_after_fork, says_stop
@@ -316,7 +317,8 @@ class Run(LibraryRun):
         "./games.so:Corridor"); or an id of Gymnasium ("gymnasium:CartPole-v1" if the library has a game of that name,
         too); or a function make_env(lane) that makes an environment, for lanes 0 to num_envs - 1 and num_envs, the one
         of evaluations, or where it is ("module:make_env", which gets env_options as keywords); or a list of
-        environments, which the caller closes. Observations must be a Box, actions Discrete. In Python only one
+        environments, which the caller closes. Observations must be a Box, actions Discrete, or of a `DDPG` a Box
+        with finite bounds. In Python only one
         environment steps at a time, unless it releases the interpreter's lock: with threads=1 the lanes then cost the
         least. Or a vector environment of Gymnasium, which needs `synchronized`, whose steps are taken all at once, and
         which the caller closes.
@@ -325,10 +327,11 @@ class Run(LibraryRun):
     on_event: is called with each RunEvent, in the thread that advances the run. False stops the run, an exception does,
         too, and is raised by `advance`.
     settings: the members of gpur_fast_dqn_config by name (include/gpureplay/fast_dqn.h): num_envs, threads, concurrent,
-        synchronized, burst, act "latest" or "target", whole_episodes, target_period, train_period, prepopulation; and
-        of gpur_run_config (run_handle.h): eval_period, eval_episodes, eval_epsilon, eval_envs, seed. None is the
-        library's default. target_period, in environment steps, is that of the learner, in train steps, times
-        train_period. A learner with a cache of returns is refreshed every target_period steps.
+        synchronized, burst, act "latest" or "target", whole_episodes, target_period, train_period, train_steps,
+        prepopulation, of a `DDPG` sigma; and of gpur_run_config (run_handle.h): eval_period, eval_episodes,
+        eval_epsilon, eval_envs, seed. None is the library's default. target_period, in environment steps, is that of a
+        `DQN`, in train steps, times train_period / train_steps. A learner with a cache of returns is refreshed every
+        target_period steps.
 
     Environments in Python get a seed, drawn from the run's, in their first `reset`. If that decides all that is random
     in them, results are the same bits each time, whatever the timing of threads.
@@ -338,10 +341,10 @@ class Run(LibraryRun):
 
     _stats = RunStats
 
-    def __init__(self, agent: DQN, env: Any, *, env_options: EnvOptions = None, eval_env: Any = None,
+    def __init__(self, agent: DQN | DDPG, env: Any, *, env_options: EnvOptions = None, eval_env: Any = None,
                  on_event: OnEvent | None = None, **settings: Unpack[RunSettings]):
-        if not isinstance(agent, DQN):
-            raise TypeError(f"agent is {agent!r}; it must be a gpureplay.DQN")
+        if not isinstance(agent, (DQN, DDPG)):
+            raise TypeError(f"agent is {agent!r}; it must be a gpureplay.DQN or a gpureplay.DDPG")
         refuse_after_fork()
         envs = open_envs(env, num_envs=settings.get("num_envs"), eval_env=eval_env, options=env_options)
         try:
@@ -350,7 +353,7 @@ class Run(LibraryRun):
             envs.close()
             raise
 
-    def _create(self, agent: DQN, envs: Envs, configs: RunConfigs, on_event: OnEvent | Reporter | None) -> None:
+    def _create(self, agent: DQN | DDPG, envs: Envs, configs: RunConfigs, on_event: OnEvent | Reporter | None) -> None:
         refuse_evaluations(envs, configs.common.eval_period, configs.common.eval_episodes)
         envs.open()
         self._make(lib.gpur_fast_dqn_create, agent, envs, configs, on_event)
@@ -391,7 +394,7 @@ def refuse_evaluations(envs: Envs, period: int, episodes: int) -> None:
                               "eval_episodes=0 leaves them out")
 
 
-def _configs_of(agent: DQN, envs: Envs, settings: Settings) -> RunConfigs:
+def _configs_of(agent: DQN | DDPG, envs: Envs, settings: Settings) -> RunConfigs:
     """None is the default."""
     given = {name: value for name, value in settings.items() if value is not None}
     if envs.count is not None:
@@ -399,6 +402,7 @@ def _configs_of(agent: DQN, envs: Envs, settings: Settings) -> RunConfigs:
     if not envs.can_evaluate:
         given = {"eval_period": 0, "eval_episodes": 0, **given}
     configs = fast_dqn_configs(given)
-    if "target_period" not in given:
-        configs.own.target_period = agent._config.target_period * configs.own.train_period
+    if "target_period" not in given and isinstance(agent, DQN):
+        own = configs.own
+        own.target_period = agent._config.target_period * own.train_period // max(own.train_steps, 1)
     return configs

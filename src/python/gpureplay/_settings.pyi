@@ -297,6 +297,7 @@ class DQNTraining(TrainArguments, total=False):
     target_period: int | float | None
     target_rate: float | None
     train_period: int | float | None
+    train_steps: int | float | None
     prepopulation: int | float | None
     eval_period: int | float | None
     eval_episodes: int | float | None
@@ -356,10 +357,20 @@ class ApexTraining(TrainArguments, total=False):
 class DDPGTraining(TrainArguments, total=False):
     threads: int | None
     math: Literal["fp32", "tf32", "bf16", "auto"] | None
+    deterministic: bool | None
     seed: int | float | None
     steps: int | float | None
+    num_envs: int | None
+    env_threads: int | None
+    concurrent: bool | None
+    synchronized: bool | None
+    burst: bool | None
+    whole_episodes: bool | None
     target_period: int | float | None
     target_rate: float | None
+    period: int | float | None
+    train_period: int | float | None
+    train_steps: int | float | None
     prepopulation: int | float | None
     eval_period: int | float | None
     eval_episodes: int | float | None
@@ -368,7 +379,11 @@ class DDPGTraining(TrainArguments, total=False):
     demonstrations: str | os.PathLike[str] | None
     demonstration_ratio: float | None
     learning_rate: float | None
+    critic_learning_rate: float | None
     weight_decay: float | None
+    n_step: int | None
+    gamma: float | None
+    hidden: str | None
     checkpoint: int | float | None
     actors: int | None
     processes: bool | None
@@ -439,7 +454,9 @@ class TrainOptions(TypedDict, total=False):
     whole_episodes: bool | None
     target_period: int | float | None
     target_rate: float | None
+    period: int | float | None
     train_period: int | float | None
+    train_steps: int | float | None
     prepopulation: int | float | None
     eval_period: int | float | None
     eval_episodes: int | float | None
@@ -449,6 +466,7 @@ class TrainOptions(TypedDict, total=False):
     demonstrations: str | os.PathLike[str] | None
     demonstration_ratio: float | None
     learning_rate: float | None
+    critic_learning_rate: float | None
     weight_decay: float | None
     optimizer: Literal["adam", "rmsprop_tf", "rmsprop_keras2", "rmsprop_torch", "rmsprop_deepmind", "adam_tf"] | None
     exploration_steps: int | float | None
@@ -456,6 +474,8 @@ class TrainOptions(TypedDict, total=False):
         "watkins-error-bound"] | None
     lambda_: float | None
     n_step: int | None
+    gamma: float | None
+    hidden: str | None
     error_bound: float | None
     block_length: int | float | None
     cache_size: int | float | None

@@ -91,7 +91,8 @@ def train(env: Any = None, preset: str | None = None, *, device: str | TorchDevi
         games like MinAtar (the default for other images), or "fast-dqn-small-vectors", for games like CartPole and Taxi
         (the default for all others). "dqn-lambda-2019", "vrc-2021", "dqn-lambda-2019-small" and "vrc-2021-small" train
         on returns of several steps (docs/dqn-lambda.md), and need lambda_. "apex-dqn" and "apex-dqn-small" are Ape-X
-        [Horgan et al. 2018] (docs/ape-x.md), "apex-dpg" and "apex-dpg-small" Ape-X DPG, for continuous actions, and
+        [Horgan et al. 2018] (docs/ape-x.md), "apex-dpg" and "apex-dpg-small" Ape-X DPG, for continuous actions, for
+        which "ddpg" and "ddpg-small" act and train in turns [Lillicrap et al. 2016], and
         "ga3c", "ga3c-large-4" to "ga3c-large-1", "a3c-cpu", "a2c", "ga3c-small", "a3c-small" and "a2c-small" train an
         actor-critic by GA3C [Babaeizadeh et al. 2017], A3C or A2C. For "offline-dqn" and "offline-dpg" see
         `train_offline`.
@@ -174,9 +175,10 @@ def train_apex(env: str | None = None, preset: str | None = None, **arguments: U
 
 
 @_with_options_of("apex-dpg")
-def train_ddpg(env: str | None = None, preset: str | None = None, **arguments: Unpack[DDPGTraining]) -> TrainResult:
-    """`train` by Ape-X DPG, for continuous actions. preset: "apex-dpg" (None) or "apex-dpg-small"."""
-    return _train_by("train_ddpg", (_c_api.PRESET_APEX_DPG,), "apex-dpg", env, preset, arguments)
+def train_ddpg(env: Any = None, preset: str | None = None, **arguments: Unpack[DDPGTraining]) -> TrainResult:
+    """`train` by deterministic policy gradients, for continuous actions. preset: of Ape-X "apex-dpg" (None) or
+    "apex-dpg-small"; "ddpg" or "ddpg-small", which act and train in turns."""
+    return _train_by("train_ddpg", (_c_api.PRESET_APEX_DPG, _c_api.PRESET_DPG), "apex-dpg", env, preset, arguments)
 
 
 @_with_options_of("ga3c")
@@ -199,7 +201,8 @@ def train_offline(data: str | os.PathLike[str] | ReplayBuffer | None = None, pre
 
 
 _SYSTEMS: dict[int, tuple[Any, Any]] = {  # the classes of their runs and learners
-    _c_api.PRESET_FAST_DQN: (Run, DQN), _c_api.PRESET_APEX_DQN: (Apex, DQN), _c_api.PRESET_APEX_DPG: (Apex, DDPG),
+    _c_api.PRESET_FAST_DQN: (Run, DQN), _c_api.PRESET_DPG: (Run, DDPG),
+    _c_api.PRESET_APEX_DQN: (Apex, DQN), _c_api.PRESET_APEX_DPG: (Apex, DDPG),
     _c_api.PRESET_GA3C: (GA3C, ActorCritic), _c_api.PRESET_A3C: (GA3C, ActorCritic),
     _c_api.PRESET_OFFLINE_DQN: (Offline, DQN), _c_api.PRESET_OFFLINE_DPG: (Offline, DDPG)}
 _NAMES = {Run: "fast_dqn", Apex: "apex", GA3C: "ga3c", Offline: "run", DQN: "dqn", DDPG: "dpg",

@@ -287,7 +287,7 @@ gpur_status gpur_apex_preset(const char *name, gpur_run_config *run, gpur_field 
     GPUR_REQUIRE(name && run && fields && replay && apex, "an argument is NULL; none but dqn or dpg may be");
     const system_entry *const system = find_system(name);
     if (!system)
-        return gpur_preset_refuse(name, GPUR_PRESET_APEX_DQN, GPUR_PRESET_APEX_DPG);
+        return gpur_preset_refuse(name, 1 << GPUR_PRESET_APEX_DQN | 1 << GPUR_PRESET_APEX_DPG);
     GPUR_TRY(gpur_preset_open(&p.base, name, run));
     GPUR_TRY(gpur_run_require_type(&p.base.run, "Ape-X"));
     GPUR_TRY(read_configs(&p, replay, apex));

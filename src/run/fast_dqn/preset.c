@@ -288,7 +288,7 @@ gpur_status gpur_fast_dqn_preset(const char *name, gpur_run_config *run, gpur_fi
     GPUR_REQUIRE(name && run && fields && replay && learner && config, "an argument is NULL; none may be");
     const system_entry *const system = find_system(name);
     if (!system)
-        return gpur_preset_refuse(name, GPUR_PRESET_FAST_DQN, GPUR_PRESET_FAST_DQN);
+        return gpur_preset_refuse(name, 1 << GPUR_PRESET_FAST_DQN);
     if (system->has_cache)
         GPUR_TRY(check_room(name, learner));
     GPUR_TRY(gpur_preset_open(&p.base, name, run));

@@ -119,7 +119,7 @@ gpur_status gpur_ga3c_preset(const char *name, gpur_run_config *run, gpur_actor_
     GPUR_REQUIRE(name && run && learner && config, "an argument is NULL; none may be");
     const system_entry *const entry = find(name);
     if (!entry)
-        return gpur_preset_refuse(name, GPUR_PRESET_GA3C, GPUR_PRESET_A3C);
+        return gpur_preset_refuse(name, 1 << GPUR_PRESET_GA3C | 1 << GPUR_PRESET_A3C);
     GPUR_TRY(gpur_preset_open(&p, name, run));
     GPUR_TRY(gpur_actor_critic_config_init(&known_learner, sizeof known_learner));
     GPUR_TRY(gpur_ga3c_config_init(&known_config, sizeof known_config));
