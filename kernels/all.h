@@ -29,6 +29,7 @@
 #include "kernels/learn/noisy_action.h"
 #include "kernels/learn/softmax_choice.h"
 #include "kernels/learn/squashed_gaussian.h"
+#include "kernels/learn/target_action.h"
 #include "kernels/priority/priority_sample.h"
 #include "kernels/priority/priority_evict.h"
 #include "kernels/replay/priority_gather.h"

@@ -25,6 +25,7 @@
     X(gaussian_choice)                                                                                                 \
     X(gaussian_sample)                                                                                                 \
     X(gaussian_gradient)                                                                                               \
+    X(target_action)                                                                                                   \
     X(action_gradient)                                                                                                 \
     X(actor_critic_loss)                                                                                               \
     X(fused_train_steps)
@@ -276,6 +277,19 @@ typedef struct gpur_gaussian_gradient_args {
     int32_t num_actions;
     float alpha;
 } gpur_gaussian_gradient_args;
+
+/* The actions of a deterministic target policy, with clipped noise. The formulas are in
+ * kernels/learn/target_action.h. */
+typedef struct gpur_target_action_args {
+    const float *z;    /* (B, A) of the target actor for next_obs, rows `z_pitch` floats apart, without bias */
+    const float *bias; /* (A) */
+    const gpur_train_state *state; /* whose step the noise follows from */
+    float *y;                      /* (B, A) out, rows `y_pitch` floats apart */
+    int64_t batch, z_pitch, y_pitch;
+    int32_t num_actions;
+    float sigma, clip; /* of the noise; clip 0: none */
+    uint64_t seed;
+} gpur_target_action_args;
 
 /* The gradient of a deterministic policy's loss, the mean of -Q(s, mu(s)), by the actor's outputs before the head. */
 typedef struct gpur_action_gradient_args {

@@ -2,7 +2,8 @@
 /*
  * Deterministic policy gradients: learners of continuous actions, an actor mu(s) and a critic Q(s, a), which train on a
  * replay as in Ape-X DPG [Horgan et al. 2018, section 3.2 and appendix D; Lillicrap et al. 2016, algorithm 1; Silver et
- * al. 2014]. Policies (policy.h) with the actor's network act; they get its weights by gpur_policy_pull.
+ * al. 2014], or, with two critics and other settings, as in TD3 [Fujimoto et al. 2018, algorithm 1]. Policies
+ * (policy.h) with the actor's network act; they get its weights by gpur_policy_pull.
  *
  *     gpur_dpg_config_init(&config, sizeof config);
  *     config.actor.num_actions = 21;
@@ -21,12 +22,23 @@
  *              dQ / da, of which each component is clipped. A penalty of the numbers z with mu(s) = tanh(z) can be
  *              added: where they are large tanh is flat, and the gradient of Q no longer moves them
  *
- * It copies both networks to their targets every target_period steps, and, if it samples by priority, gives its
- * transitions the new priorities |Q(s, a) - y| + priority_offset. n-step returns are the replay's (n_step), and so is
- * their discount. On CUDA the step is recorded once as a graph, and runs without a round trip to the host.
+ * TD3 is the same with the settings of gpur_td3_config_init. It differs in four points:
  *
- * learner.h has the functions of such a learner. A policy pulls the actor, or with the critic's head the critic, for
- * which its obs are a row of the replay's obs and then the action; gpur_policy_load reads the actor of a file.
+ *     two critics   y = r + discount min_i Q'_i(s', a'), and the loss is the mean of w sum_i (Q_i(s, a) - y)^2 / 2
+ *                   [section 4.2]; the actor's is by Q_1. (Without the 1 / 2, as in the paper, Adam's steps are alike)
+ *     smoothing     a' = clip(mu'(s') + clip(sigma n, -c, c), -1, 1) with n of N(0, 1) for each component, in place of
+ *                   mu'(s') [section 5.3]. n follows from seed, step, row of the batch and component
+ *     delay         the actor is trained, and all targets are moved, in every policy_delay-th step alone
+ *     soft targets  target += target_rate (w - target)
+ *
+ * A step copies both networks to their targets every target_period steps, and, if it samples by priority, gives its
+ * transitions the new priorities |Q(s, a) - y| + priority_offset, of two critics the mean of both errors. n-step
+ * returns are the replay's (n_step), and so is their discount. On CUDA the step is recorded once as a graph, and runs
+ * without a round trip to the host.
+ *
+ * learner.h has the functions of such a learner. A policy pulls the actor, or with the critic's head a single critic,
+ * for which its obs are a row of the replay's obs and then the action; gpur_policy_load reads the actor of a file. The
+ * tensors of two critics are "critic.1.trunk.0.weight", "critic.2.trunk.0.weight" and so on.
  */
 #ifndef GPUREPLAY_DPG_H
 #define GPUREPLAY_DPG_H
@@ -63,11 +75,23 @@ typedef struct gpur_dpg_config {
     float demonstration_ratio;   /* likewise; default 0.5 */
     float target_rate;           /* as in gpur_dqn_config, of both targets; default 1. Lillicrap et al. 2016 have 0.001
                                     with target_period 1 */
+    int32_t critics;             /* 1 or 2; default 1 */
+    int32_t policy_delay;    /* the actor is trained in each step whose number, counted from 1, is a multiple of this:
+                                    1 to 64; default 1. target_period and the schedule of the actor's learning rate
+                                    count these steps alone, so that all targets are copied in such steps */
+    float target_noise;      /* sigma: standard deviation of the noise on the target actor's actions, whose range is
+                                    -1 to 1; 0 or more; default 0: none */
+    float target_noise_clip; /* c: each component of the noise is clipped to [-c, c]; default 0: it is not */
 } gpur_dpg_config;
 
 /* Sets every member to its default. `size` is sizeof(gpur_dpg_config). Any thread. GPUR_INVALID_ARGUMENT: NULL, or a
  * size below 8 or above 65,536. */
 GPUR_API gpur_status gpur_dpg_config_init(gpur_dpg_config *config, uint64_t size);
+
+/* Does the same with the settings of TD3, the networks and constants of Fujimoto et al. 2018, section 6.1 and appendix
+ * C: layers of 400 and 300 units with ReLU in all networks, Adam with learning rate 1e-3, batches of 100, soft targets
+ * with target_rate 0.005, two critics, policy_delay 2, target_noise 0.2 clipped to 0.5, and no clipping of dQ / da. */
+GPUR_API gpur_status gpur_td3_config_init(gpur_dpg_config *config, uint64_t size);
 
 /*
  * Creates a learner on `replay`, which must outlive it. All of its memory is allocated here. Any thread, also while

@@ -158,7 +158,7 @@ static gpur_status write(gpur_learner *learner, gpur_stream *stream, gpur_tensor
     const gpur_network_text text = {learner->networks[0].config, learner->obs, learner->policy_floor};
     gpur_learner_state state;
     gpur_scalar scalars[GPUR_MAX_LEARNER_SCALARS];
-    const int32_t count = learner->algorithm->list_scalars(&state, scalars);
+    const int32_t count = learner->algorithm->list_scalars(learner, &state, scalars);
     GPUR_TRY(read_state(learner, stream, &state));
     GPUR_TRY(gpur_prefix_error(check_device_arrays(learner, stream, &arrays), "%s is not written", path));
     GPUR_TRY(add_sections(&arrays, NULL, sections));
@@ -216,7 +216,7 @@ static gpur_status read(loading *load, const gpur_learner *learner, gpur_stream 
 {
     const saved_arrays arrays = arrays_of(learner);
     gpur_scalar scalars[GPUR_MAX_LEARNER_SCALARS];
-    const int32_t count = learner->algorithm->list_scalars(state, scalars);
+    const int32_t count = learner->algorithm->list_scalars(learner, state, scalars);
     int touched = 0;
     GPUR_TRY(add_settings(learner, &load->settings));
     gpur_network_text_renew(&load->file.tensors);
@@ -232,7 +232,7 @@ static gpur_status read(loading *load, const gpur_learner *learner, gpur_stream 
     GPUR_TRY(gpur_stream_sync(stream));
     GPUR_TRY(gpur_checkpoint_fill(&load->file, learner->device, stream, &load->sections, options, &touched));
     if (learner->algorithm->complete)
-        learner->algorithm->complete(state);
+        learner->algorithm->complete(learner, state);
     return gpur_checkpoint_add_path_to_error(&load->file, check_arrays(&arrays, load->host));
 }
 

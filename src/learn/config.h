@@ -29,7 +29,8 @@ typedef struct gpur_step_config {
     int32_t double_dqn; /* 1: the online network chooses the actions of next_obs */
     int32_t loss;       /* GPUR_LOSS_* */
     float huber_delta;
-    int64_t target_period; /* train steps */
+    int32_t policy_delay;  /* the actor is trained in steps of which this is a divisor; 1 without an actor */
+    int64_t target_period; /* in times of policy_delay train steps */
     int32_t target_copy_first;
     float target_rate;
     gpur_optimizer_config optimizer; /* of the network that reads the batch */

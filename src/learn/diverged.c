@@ -44,6 +44,12 @@ static gpur_status refuse(const gpur_learner *learner, int i, int64_t step, cons
                      (double)state->learning_rate, (double)clip_norm, clip_norm > 0.0f ? "" : " (none)", clip);
 }
 
+/* A network that is not trained in each step counts those that train it. */
+int64_t gpur_learner_spoiled_at(const gpur_learner *learner, int i, const gpur_train_state *state)
+{
+    return (int64_t)state->diverged_at * (1 + learner->networks[i].pause);
+}
+
 /* Networks spoil each other; in the same step `main` is trained first. */
 int gpur_learner_first_spoiled(const gpur_learner *learner, const gpur_train_state *states)
 {
@@ -51,8 +57,9 @@ int gpur_learner_first_spoiled(const gpur_learner *learner, const gpur_train_sta
     for (int i = 0; i < learner->network_count; i++) {
         if (learner->networks[i].shares_weights) /* it has no state of its own */
             continue;
-        const uint64_t at = states[i].diverged_at;
-        if (at > 0 && (states[first].diverged_at == 0 || at < states[first].diverged_at))
+        const int64_t at = gpur_learner_spoiled_at(learner, i, &states[i]);
+        const int64_t before = gpur_learner_spoiled_at(learner, first, &states[first]);
+        if (at > 0 && (before == 0 || at < before))
             first = i;
     }
     return first;
@@ -65,7 +72,7 @@ gpur_status gpur_learner_check_finite(gpur_learner *learner)
         if (!learner->networks[i].shares_weights)
             states[i] = gpur_train_stats_newest(&learner->stats[i]);
     const int i = gpur_learner_first_spoiled(learner, states);
-    const int64_t step = (int64_t)states[i].diverged_at;
+    const int64_t step = gpur_learner_spoiled_at(learner, i, &states[i]);
     return step == 0 ? GPUR_OK : refuse(learner, i, step, &states[i], NULL);
 }
 
@@ -74,7 +81,7 @@ gpur_status gpur_learner_weights_diverged(gpur_learner *learner, int i, int64_t 
     gpur_train_state state = gpur_train_stats_newest(&learner->stats[i]);
     const gpur_schedule *const rate = &learner->networks[i].optimizer->config.learning_rate;
     state.loss = state.mean_q = state.gradient_norm = 0.0f; /* finite */
-    state.learning_rate = gpur_schedule_at(rate, gpur_max(step - 1, 0));
+    state.learning_rate = gpur_schedule_at(rate, gpur_max(step - 1, 0) / (1 + learner->networks[i].pause));
     return refuse(learner, i, step, &state, reward_clip);
 }
 
@@ -90,7 +97,7 @@ static gpur_status check_weights(gpur_learner *learner, int i, const float *rewa
         status != GPUR_OK || gpur_params_check_numbers(params, "", weights, GPUR_INVALID_ARGUMENT) == GPUR_OK;
     gpur_weights_free(learner->device, params, weights);
     GPUR_TRY(status);
-    const int64_t last = (int64_t)gpur_train_stats_newest(&learner->stats[i]).step;
+    const int64_t last = (int64_t)gpur_train_stats_newest(&learner->stats[learner->main]).step;
     return are_finite ? GPUR_OK : gpur_learner_weights_diverged(learner, i, last, reward_clip);
 }
 

@@ -248,8 +248,9 @@ gpur_status gpur_learner_end_launch(gpur_learner *learner, gpur_stream *stream, 
 
 static gpur_status enqueue_steps(gpur_learner *learner, gpur_stream *stream, int64_t steps)
 {
-    GPUR_TRY(learner->algorithm->train ? learner->algorithm->train(learner, stream, steps)
-                                       : gpur_graph_launch(learner->step->sampled.train, stream, steps));
+    GPUR_TRY(learner->algorithm->train
+                 ? learner->algorithm->train(learner, stream, steps)
+                 : gpur_train_step_launch(learner->step, stream, gpur_learner_steps_enqueued(learner), steps));
     return gpur_learner_end_launch(learner, stream, steps);
 }
 
@@ -346,7 +347,8 @@ gpur_status gpur_learner_get_stats(gpur_learner *learner, gpur_learner_stats *st
     known.device_bytes = device_bytes(learner);
     known.pinned_bytes = pinned_bytes(learner);
     known.actions = learner->acting ? atomic_load(&learner->acting->actions) : 0;
-    known.diverged_at = (int64_t)states[gpur_learner_first_spoiled(learner, states)].diverged_at;
+    const int spoiled = gpur_learner_first_spoiled(learner, states);
+    known.diverged_at = gpur_learner_spoiled_at(learner, spoiled, &states[spoiled]);
     if (learner->algorithm->add_stats)
         learner->algorithm->add_stats(learner, networks, &known);
     return gpur_sized_write(stats, &known, sizeof known, "gpur_learner_stats");

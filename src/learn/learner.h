@@ -24,6 +24,7 @@ typedef struct gpur_trained {
     const gpur_network_config *config;
     gpur_optimizer *optimizer;
     uint64_t seed;          /* for the first weights */
+    int32_t pause;          /* train steps between two that train it; 0: each does */
     int32_t shares_weights; /* 1: a second optimizer of the network listed before, whose weights it changes, too */
     const char *value_name; /* names the mean of its values in messages: "mean Q" */
 } gpur_trained;
@@ -64,9 +65,11 @@ typedef struct gpur_algorithm {
 
     /* Files. */
     gpur_status (*add_settings)(const gpur_learner *learner, gpur_tensors *settings); /* that must be equal */
-    int32_t (*list_scalars)(gpur_learner_state *state, gpur_scalar *list);            /* returns their number */
-    void (*complete)(gpur_learner_state *state); /* sets the numbers that a file leaves out; NULL: does nothing */
-    void (*after_load)(gpur_learner *learner);   /* NULL: does nothing */
+    int32_t (*list_scalars)(const gpur_learner *learner, gpur_learner_state *state, gpur_scalar *list); /* returns
+                                                    their number */
+    void (*complete)(const gpur_learner *learner, gpur_learner_state *state); /* sets the numbers that a file leaves
+                                                    out; NULL: does nothing */
+    void (*after_load)(gpur_learner *learner);                                /* NULL: does nothing */
 } gpur_algorithm;
 
 struct gpur_learner {
@@ -116,6 +119,9 @@ gpur_status gpur_learner_set_first_weights(gpur_learner *learner, gpur_stream *s
 
 /* Returns the number of train steps enqueued so far. */
 int64_t gpur_learner_steps_enqueued(gpur_learner *learner);
+
+/* The train step that spoiled network i, by its state; 0: none did. */
+int64_t gpur_learner_spoiled_at(const gpur_learner *learner, int i, const gpur_train_state *state);
 
 /* The index of the network that was the first to be spoiled, by these states of all; `main` if none was. */
 int gpur_learner_first_spoiled(const gpur_learner *learner, const gpur_train_state *states);

@@ -43,6 +43,12 @@ static gpur_status open_passes(gpur_train_step *step)
     return step->actor ? step->actor->open(step) : GPUR_OK;
 }
 
+/* Train steps between copies to the target. */
+static int64_t target_steps(const gpur_step_config *config)
+{
+    return gpur_min(config->target_period, INT64_MAX / config->policy_delay) * config->policy_delay;
+}
+
 static gpur_status open(void *part, const gpur_part_context *context)
 {
     gpur_train_step *const step = part;
@@ -57,7 +63,7 @@ static gpur_status open(void *part, const gpur_part_context *context)
     gpur_train_batch_open(&step->batch, context, config->batch_size, config->wants);
     gpur_optimizer_open(&step->optimizer, step->device, &config->optimizer, &step->network->params);
     if (!step->cache)
-        gpur_optimizer_set_target(&step->optimizer, config->target_period, config->target_copy_first,
+        gpur_optimizer_set_target(&step->optimizer, target_steps(config), config->target_copy_first,
                                   config->target_rate);
     GPUR_TRY(gpur_side_open(&step->side, step->device));
     GPUR_TRY(open_passes(step));
@@ -73,6 +79,8 @@ static void close(void *part)
 {
     gpur_train_step *const step = part;
     gpur_graph_destroy(step->sampled.train);
+    gpur_graph_destroy(step->single[0].graph);
+    gpur_graph_destroy(step->single[1].graph);
     gpur_graph_destroy(step->by_ids.train);
     for (int32_t i = 0; i < step->backward_count; i++)
         gpur_backward_close(step->backwards[i]);
@@ -285,7 +293,7 @@ static gpur_status train_network(const gpur_train_step *step, const gpur_track *
 }
 
 /* Trains on the batch, whose rows have been gathered. */
-static gpur_status train(const gpur_batch_source *source, gpur_stream *stream)
+static gpur_status train(const gpur_batch_source *source, int trains_actor, gpur_stream *stream)
 {
     const gpur_train_step *const step = source->step;
     const gpur_train_batch *const batch = &step->batch;
@@ -294,7 +302,7 @@ static gpur_status train(const gpur_batch_source *source, gpur_stream *stream)
         GPUR_TRY(gpur_input_run(&batch->input, step->device, stream, batch->observations * batch->rows, batch->raw,
                                 batch->input.raw_pitch, batch->x));
     GPUR_TRY(train_network(step, &track, source->drawable));
-    return step->actor ? step->actor->train(step, &track, source->drawable) : GPUR_OK;
+    return step->actor && trains_actor ? step->actor->train(step, &track, source->drawable) : GPUR_OK;
 }
 
 static gpur_status write_priorities(const gpur_batch_source *source, gpur_stream *stream)
@@ -306,13 +314,58 @@ static gpur_status write_priorities(const gpur_batch_source *source, gpur_stream
                                   source->step->rows.td + batch->first_row, 1);
 }
 
-/* The record function for rows that have been gathered. */
-static gpur_status record_gathered(void *context, gpur_stream *stream)
+/* A step on rows that have been gathered. */
+static gpur_status record_rest(const gpur_batch_source *source, int trains_actor, gpur_stream *stream)
 {
-    const gpur_batch_source *const source = context;
-    GPUR_TRY(train(source, stream));
+    GPUR_TRY(train(source, trains_actor, stream));
     GPUR_TRY(write_priorities(source, stream));
     return source->beside ? write_priorities(source->beside, stream) : GPUR_OK;
+}
+
+static gpur_status record_gathered(void *context, gpur_stream *stream)
+{
+    return record_rest(context, 1, stream);
+}
+
+static gpur_status record_single(void *context, gpur_stream *stream)
+{
+    const gpur_single_step *const single = context;
+    GPUR_TRY(gpur_batch_source_gather(single->source, stream));
+    return record_rest(single->source, single->trains_actor, stream);
+}
+
+gpur_status gpur_train_step_record(void *context, gpur_stream *stream)
+{
+    const gpur_batch_source *const source = context;
+    const int32_t delay = source->step->config.policy_delay;
+    for (int32_t i = 1; i <= delay; i++) {
+        gpur_single_step single = {source, i == delay, NULL};
+        GPUR_TRY(record_single(&single, stream));
+    }
+    return GPUR_OK;
+}
+
+static gpur_status record_samples(gpur_train_step *step)
+{
+    const int32_t delay = step->config.policy_delay, cycles = (int32_t)gpur_max(1, GPUR_GRAPH_STEPS / delay);
+    GPUR_TRY(gpur_graph_create(step->device, gpur_train_step_record, &step->sampled, cycles, &step->sampled.train));
+    for (int32_t i = 0; i < 2 && delay > 1; i++) {
+        step->single[i] = (gpur_single_step){&step->sampled, i, NULL};
+        GPUR_TRY(gpur_graph_create(step->device, record_single, &step->single[i], 1, &step->single[i].graph));
+    }
+    return GPUR_OK;
+}
+
+/* Steps one by one, up to the next that trains the actor; then whole cycles, which end in such a step; then the rest.
+ * */
+gpur_status gpur_train_step_launch(const gpur_train_step *step, gpur_stream *stream, int64_t done, int64_t steps)
+{
+    const int64_t delay = step->config.policy_delay, end = done + steps;
+    for (; done < end && done % delay != 0; done++)
+        GPUR_TRY(gpur_graph_launch(step->single[(done + 1) % delay == 0].graph, stream, 1));
+    GPUR_TRY(gpur_graph_launch(step->sampled.train, stream, (end - done) / delay));
+    const int64_t rest = (end - done) % delay;
+    return rest > 0 ? gpur_graph_launch(step->single[0].graph, stream, rest) : GPUR_OK;
 }
 
 static gpur_status start(void *part, gpur_stream *stream)
@@ -321,8 +374,7 @@ static gpur_status start(void *part, gpur_stream *stream)
     if (step->actor)
         GPUR_TRY(step->actor->start(step, stream));
     if (!step->config.is_fused)
-        GPUR_TRY(gpur_graph_create(step->device, gpur_train_step_record, &step->sampled, GPUR_GRAPH_STEPS,
-                                   &step->sampled.train));
+        GPUR_TRY(record_samples(step));
     if (!step->config.takes_ids)
         return GPUR_OK;
     return gpur_graph_create(step->device, record_gathered, &step->by_ids, 1, &step->by_ids.train);
@@ -353,16 +405,10 @@ gpur_status gpur_step_upload_ids(gpur_train_step *step, gpur_stream *stream, con
 static gpur_status gather_and_train(void *context, gpur_stream *stream)
 {
     GPUR_TRY(gpur_batch_source_gather(context, stream));
-    return train(context, stream);
+    return train(context, 1, stream);
 }
 
 gpur_status gpur_train_step_warm_up(gpur_train_step *step, gpur_stream *stream)
 {
     return gpur_run_first(stream, gather_and_train, &step->sampled);
-}
-
-gpur_status gpur_train_step_record(void *context, gpur_stream *stream)
-{
-    GPUR_TRY(gpur_batch_source_gather(context, stream));
-    return record_gathered(context, stream);
 }

@@ -30,7 +30,7 @@
  * takes 97.4 us alone, 96.1 in graphs of 8, 95.7 in graphs of 32. */
 enum { GPUR_GRAPH_STEPS = 8 };
 
-enum { GPUR_MAX_STEP_PASSES = 4 };
+enum { GPUR_MAX_STEP_PASSES = 5 };
 
 struct gpur_train_step;
 
@@ -43,8 +43,8 @@ typedef struct gpur_step_actor {
     /* Enqueues what the target network's pass reads, before that pass and on the same track. */
     gpur_status (*act)(const struct gpur_train_step *step, const gpur_track *track);
 
-    /* Enqueues the actor's training, behind that of the network. Changes nothing if `drawable`, (1) in device memory,
-     * is 0. */
+    /* Enqueues the actor's training, behind that of the network, in every policy_delay-th step. Changes nothing if
+     * `drawable`, (1) in device memory, is 0. */
     gpur_status (*train)(const struct gpur_train_step *step, const gpur_track *track, const int64_t *drawable);
 } gpur_step_actor;
 
@@ -54,6 +54,13 @@ typedef struct gpur_step_rows {
     float *loss, *q_taken, *invalid; /* as in gpur_train_step_results */
     float *missing;                  /* likewise; NULL: no row is */
 } gpur_step_rows;
+
+/* A step on rows that are drawn, with or without the actor's training. With a policy_delay above 1 there are both. */
+typedef struct gpur_single_step {
+    const gpur_batch_source *source;
+    int32_t trains_actor;
+    gpur_graph *graph;
+} gpur_single_step;
 
 typedef struct gpur_train_step {
     gpur_device *device;
@@ -78,6 +85,7 @@ typedef struct gpur_train_step {
     gpur_side side;                    /* with a workspace as large */
     gpur_batch_source sampled, by_ids; /* with a cache: `sampled` is drawn from it */
     gpur_batch_source demonstrations;  /* beside `sampled`, if there are any */
+    gpur_single_step single[2];        /* of `sampled`, without and with the actor; not if it is trained in each step */
     gpur_train_batch parts[2];         /* then: the rows of `sampled`, and those of `demonstrations` */
     uint32_t *leaf;                    /* (B) of rows sampled by priority; NULL: they are not */
     int64_t *ids;                      /* (B) device: the ids of `by_ids`; NULL, as is the next: there is none */
@@ -95,11 +103,16 @@ gpur_status gpur_step_open_backward(gpur_train_step *step, gpur_backward *backwa
  * fused step needs none of samples. */
 extern const gpur_part gpur_step_part;
 
+/* Requires the consumer lock. Enqueues train steps on rows that are drawn, of which `done` have been enqueued before:
+ * the number of a step decides whether it trains the actor. */
+gpur_status gpur_train_step_launch(const gpur_train_step *step, gpur_stream *stream, int64_t done, int64_t steps);
+
 /* Runs one train step without writing priorities back. */
 gpur_status gpur_train_step_warm_up(gpur_train_step *step, gpur_stream *stream);
 
 /* Requires the consumer lock. Enqueues the copy of (B) ids to the device; they may change when the call returns. */
 gpur_status gpur_step_upload_ids(gpur_train_step *step, gpur_stream *stream, const int64_t *ids);
 
-/* A function to be recorded (gpur_record_fn); `context` is the gpur_batch_source. */
+/* A function to be recorded (gpur_record_fn): policy_delay steps, of which the last one trains the actor. `context` is
+ * the gpur_batch_source. */
 gpur_status gpur_train_step_record(void *context, gpur_stream *stream);

@@ -176,6 +176,10 @@ const gpur_member gpur_dpg_config_members[] = {
         preactivation_penalty)},
     {.name = "seed", .kind = GPUR_MEMBER_INT64, .at = offsetof(gpur_dpg_config, seed)},
     {.name = "target_rate", .kind = GPUR_MEMBER_FLOAT, .at = offsetof(gpur_dpg_config, target_rate)},
+    {.name = "critics", .kind = GPUR_MEMBER_INT32, .at = offsetof(gpur_dpg_config, critics)},
+    {.name = "policy_delay", .kind = GPUR_MEMBER_INT32, .at = offsetof(gpur_dpg_config, policy_delay)},
+    {.name = "target_noise", .kind = GPUR_MEMBER_FLOAT, .at = offsetof(gpur_dpg_config, target_noise)},
+    {.name = "target_noise_clip", .kind = GPUR_MEMBER_FLOAT, .at = offsetof(gpur_dpg_config, target_noise_clip)},
     {.name = NULL}};
 
 const gpur_member gpur_actor_critic_config_members[] = {

@@ -162,6 +162,10 @@ static const range ranges[] = {
     {OF(DPG, batch_size), 'l', 1, 200, 0},
     {OF(DPG, target_period), 'l', 1, NO_END, 0},
     {OF(DPG, target_rate), 'f', 0, 1, 1},
+    {OF(DPG, critics), 'i', 1, 2, 0},
+    {OF(DPG, policy_delay), 'i', 1, 64, 0},
+    {OF(DPG, target_noise), 'f', 0, (double)FLT_MAX, 0},
+    {OF(DPG, target_noise_clip), 'f', 0, (double)FLT_MAX, 0},
     {OF(DPG, math), 'i', 0, 3, 0},
     {OF(DPG, preactivation_penalty), 'f', 0, (double)FLT_MAX, 0},
 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Learners of deterministic policy gradients: whole train steps against a reference in double, finite differences of
- * both losses, target copies, policies, files, threads, a small task, and refusals. */
+/* Learners of deterministic policy gradients, with TD3's settings too: whole train steps against a reference in double,
+ * finite differences of both losses, target copies, policies, files, threads, a small task, and refusals. */
 #include "learn/dpg/dpg.h"
 #include "reference/reference_dpg.h"
 #include "reference/reference_priority.h"
@@ -10,6 +10,7 @@
 #include "support/dpg_fixture.h"
 #include "support/file_utils.h"
 #include "support/learner_fixture.h"
+#include "support/replay_fixture.h"
 #include "test.h"
 
 #include <pthread.h>
@@ -29,6 +30,8 @@ typedef struct training {
     int batch, activation, hidden;
     int64_t empty; /* above 0: before every such step the window is empty for 3 steps */
     float rate;    /* target_rate */
+    int period, critics, delay;
+    float noise, noise_clip;
 } training;
 
 static gpur_dpg_config config_of(const training *t)
@@ -41,6 +44,10 @@ static gpur_dpg_config config_of(const training *t)
     c.preactivation_penalty = t->penalty;
     c.batch_size = t->batch ? t->batch : c.batch_size;
     c.target_rate = t->rate > 0 ? t->rate : c.target_rate;
+    c.target_period = t->period ? t->period : c.target_period;
+    c.critics = t->critics ? t->critics : 1;
+    c.policy_delay = t->delay ? t->delay : 1;
+    c.target_noise = t->noise, c.target_noise_clip = t->noise_clip;
     for (int i = 0; i < 2 && t->activation; i++)
         c.actor.trunk[i].activation = c.critic.trunk[i].activation = t->activation;
     c.actor.hidden = c.critic.hidden = t->hidden;
@@ -56,17 +63,21 @@ typedef struct comparison {
     gpur_learner *dpg;
     ref_dpg reference;
     gpur_dqn_config actor, critic; /* for ref_dqn_update: optimizer and target copies */
-    int step;
+    int step, actor_step;
     int64_t skipped, updates;
     int64_t ids[MAX_BATCH];
     ref_dpg_row batch[MAX_BATCH];
+    double noise[MAX_BATCH][DPG_ACTIONS];
+    double actor_loss, actor_norm;
     double leaves[DPG_ROWS];
 } comparison;
 
 static ref_tensor *tensor_of(ref_dpg *r, const char *name)
 {
-    ref_tensor *const tensor =
-        strncmp(name, "actor.", 6) == 0 ? ref_net_find(r->actor, name + 6) : ref_net_find(r->critic, name + 7);
+    ref_tensor *const tensor = strncmp(name, "actor.", 6) == 0 ? ref_net_find(r->actor, name + 6)
+                               : !r->second                    ? ref_net_find(r->critic, name + 7)
+                               : name[7] == '1'                ? ref_net_find(r->critic, name + 9)
+                                                               : ref_net_find(r->second, name + 9);
     if (!tensor)
         exit(1);
     return tensor;
@@ -78,9 +89,10 @@ static void open_reference(ref_dpg *r, gpur_learner *dpg, const gpur_dpg_config 
     static float values[MAX_WEIGHTS];
     r->actor = ref_net_create(&c->actor, DPG_FEATURES);
     r->critic = ref_net_create(&c->critic, DPG_FEATURES + DPG_ACTIONS);
+    r->second = c->critics > 1 ? ref_net_create(&c->critic, DPG_FEATURES + DPG_ACTIONS) : NULL;
     r->clip = (double)c->action_gradient_clip;
     r->penalty = (double)c->preactivation_penalty;
-    CHECK_EQUAL(gpur_learner_weight_count(dpg), r->actor->tensors + r->critic->tensors);
+    CHECK_EQUAL(gpur_learner_weight_count(dpg), r->actor->tensors + c->critics * r->critic->tensors);
     for (int32_t i = 0; i < gpur_learner_weight_count(dpg); i++) {
         gpur_weight_info info = {.size = sizeof info};
         CHECK_OK(gpur_learner_get_weight_info(dpg, i, &info));
@@ -98,12 +110,14 @@ static void close_reference(ref_dpg *r)
 {
     ref_net_destroy(r->actor);
     ref_net_destroy(r->critic);
+    if (r->second)
+        ref_net_destroy(r->second);
 }
 
 static ref_dpg_row reference_row(int64_t id)
 {
     const dpg_row *const row = &rows[id];
-    return (ref_dpg_row){row->obs, row->action, row->next_obs, (double)row->reward, (double)row->discount, 1, 0};
+    return (ref_dpg_row){row->obs, row->action, row->next_obs, (double)row->reward, (double)row->discount, 1, 0, NULL};
 }
 
 static void read_leaves(double *leaves)
@@ -138,6 +152,10 @@ static void check_samples(comparison *c)
                                                                   c->t->source != GPUR_PRIORITIZED_INDEPENDENT)
                                    : uniform_id(c, i));
         c->batch[i] = reference_row(c->ids[i]);
+        for (int k = 0; k < DPG_ACTIONS; k++)
+            c->noise[i][k] = ref_dpg_noise(c->config.seed, c->step, (uint32_t)i, k, (double)c->config.target_noise,
+                                           (double)c->config.target_noise_clip);
+        c->batch[i].noise = c->t->noise > 0 ? c->noise[i] : NULL;
     }
     if (!c->t->prioritized)
         return;
@@ -147,15 +165,14 @@ static void check_samples(comparison *c)
         c->batch[i].weight = weights[i];
 }
 
-static void check_gradient(comparison *c, int is_critic, double tolerance)
+static void check_gradient(comparison *c, const ref_net *net, const char *owner, double tolerance)
 {
     static float got[MAX_WEIGHTS];
-    const ref_net *const net = is_critic ? c->reference.critic : c->reference.actor;
     for (int i = 0; i < net->tensors; i++) {
         const ref_tensor *const want = &net->tensor[i];
         char name[80];
         double size = 0, gap = 0;
-        snprintf(name, sizeof name, "%s.%s", is_critic ? "critic" : "actor", want->name);
+        snprintf(name, sizeof name, "%s.%s", owner, want->name);
         CHECK_OK(gpur_learner_read_weights(c->dpg, GPUR_WEIGHTS_GRADIENT, name, got, want->count));
         for (int j = 0; j < want->count; j++) {
             size = fmax(size, fabs(want->g[j]));
@@ -166,7 +183,8 @@ static void check_gradient(comparison *c, int is_critic, double tolerance)
     }
 }
 
-/* The priorities of the batch's rows are their errors. */
+/* The priorities of the batch's rows are their errors; of one that was drawn twice the larger, which differ by noise.
+ * */
 static void check_priorities(comparison *c)
 {
     static float got[MAX_BATCH];
@@ -174,7 +192,9 @@ static void check_priorities(comparison *c)
     gpur_priority_stats stats = {.size = sizeof stats};
     CHECK_OK(gpur_replay_get_priorities(fixture.replay, batch, c->ids, got));
     for (int64_t i = 0; i < batch; i++) {
-        const double want = fabs(c->batch[i].error) + 1e-6;
+        double want = 0;
+        for (int64_t j = 0; j < batch; j++)
+            want = c->ids[j] == c->ids[i] ? fmax(want, c->batch[j].error + 1e-6) : want;
         CHECK_NEAR(got[i], want, 1e-4 * (1 + want));
     }
     c->updates += batch;
@@ -191,18 +211,30 @@ static gpur_status set_window(const comparison *c, int64_t count)
     return gpur_consumer_end(fixture.replay, gpur_launch_window_set(stream, gpur_grid_single(device), &args));
 }
 
+/* Skipped steps have numbers, too: with a delay of 2 there are 4 of them, so that a multiple of it stays one. */
 static void train_on_an_empty_window(comparison *c)
 {
+    const int steps = c->config.policy_delay > 1 ? 2 * c->config.policy_delay : 3;
     CHECK_OK(set_window(c, 0));
-    CHECK_OK(gpur_learner_train(c->dpg, 3));
+    CHECK_OK(gpur_learner_train(c->dpg, steps));
     CHECK_OK(set_window(c, DPG_ROWS));
-    c->skipped += 3;
+    c->skipped += steps;
 }
 
-/* The critic's update comes first, and the actor's gradient is by the new critic. */
+/* By the new (first) critic. */
+static void update_actor(comparison *c, double tolerance)
+{
+    c->actor_step++;
+    c->actor_loss = ref_dpg_actor_loss(&c->reference, c->batch, (int)c->config.batch_size, NULL);
+    check_gradient(c, c->reference.actor, "actor", tolerance);
+    c->actor_norm = ref_dqn_update(c->reference.actor, &c->actor, c->actor_step);
+}
+
+/* The critics' update comes first. */
 static void check_step(comparison *c)
 {
-    const int batch = (int)c->config.batch_size, is_early = c->step <= 6;
+    const int batch = (int)c->config.batch_size, delay = c->config.policy_delay;
+    const double tolerance = c->step <= 6 ? 2e-5 : 1e-3;
     double q = 0;
     if (c->t->empty && c->step % c->t->empty == 0)
         train_on_an_empty_window(c);
@@ -214,20 +246,23 @@ static void check_step(comparison *c)
     check_samples(c);
     TEST_REQUIRE(atomic_load(&test_state.failures) == before, "that was step %d", c->step);
     const double critic_loss = ref_dpg_critic_loss(&c->reference, c->batch, batch, &q);
-    check_gradient(c, 1, is_early ? 2e-5 : 1e-3);
-    const double critic_norm = ref_dqn_update(c->reference.critic, &c->critic, c->step);
-    const double actor_loss = ref_dpg_actor_loss(&c->reference, c->batch, batch, NULL);
-    check_gradient(c, 0, is_early ? 2e-5 : 1e-3);
-    const double actor_norm = ref_dqn_update(c->reference.actor, &c->actor, c->step);
+    check_gradient(c, c->reference.critic, c->reference.second ? "critic.1" : "critic", tolerance);
+    if (c->reference.second)
+        check_gradient(c, c->reference.second, "critic.2", tolerance);
+    const double critic_norm = ref_dpg_update_critics(&c->reference, &c->critic, c->step);
+    if (c->step % delay == 0)
+        update_actor(c, tolerance);
     CHECK_NEAR(stats.loss, critic_loss, 1e-4 * critic_loss + 1e-7);
     CHECK_NEAR(stats.mean_loss, critic_loss, 1e-4 * critic_loss + 1e-6);
     CHECK_NEAR(stats.mean_q, q, 1e-4 * (0.1 + fabs(q)));
-    CHECK_NEAR(stats.policy_loss, actor_loss, 1e-4 * (0.1 + fabs(actor_loss)));
+    CHECK_NEAR(stats.policy_loss, c->actor_loss, 1e-4 * (0.1 + fabs(c->actor_loss)));
     CHECK_NEAR(stats.gradient_norm, critic_norm, 1e-3 * critic_norm);
-    CHECK_NEAR(stats.policy_gradient_norm, actor_norm, 1e-3 * actor_norm + 1e-7);
-    CHECK_NEAR(stats.policy_learning_rate, ref_schedule(&c->config.actor_optimizer.learning_rate, c->step - 1), 1e-8);
+    CHECK_NEAR(stats.policy_gradient_norm, c->actor_norm, 1e-3 * c->actor_norm + 1e-7);
     CHECK_NEAR(stats.learning_rate, ref_schedule(&c->config.critic_optimizer.learning_rate, c->step - 1), 1e-8);
-    CHECK_EQUAL(stats.target_copies, c->step / c->config.target_period);
+    if (c->actor_step > 0)
+        CHECK_NEAR(stats.policy_learning_rate,
+                   ref_schedule(&c->config.actor_optimizer.learning_rate, c->actor_step - 1), 1e-8);
+    CHECK_EQUAL(stats.target_copies, c->step / (delay * c->config.target_period));
     CHECK(stats.steps == c->step && stats.skipped == c->skipped && stats.steps_enqueued == c->step + c->skipped);
     if (c->t->prioritized)
         check_priorities(c);
@@ -264,6 +299,7 @@ static void compare(const training *t)
     c.t = t, c.config = config_of(t);
     c.actor = update_of(&c.config, &c.config.actor_optimizer);
     c.critic = update_of(&c.config, &c.config.critic_optimizer);
+    c.critic.target_period *= c.config.policy_delay;
     CHECK_OK(dpg_fixture_open(&fixture, device, t->prioritized));
     c.dpg = dpg_fixture_learner(&fixture, &c.config);
     CHECK(c.dpg);
@@ -283,12 +319,23 @@ TEST(train_steps_agree_with_the_reference)
         {.steps = 20, .clip = 1},
         {.steps = 20, .clip = 1, .rate = 0.3f, .empty = 7},
         {.steps = 20, .clip = 0.01f, .penalty = 0.02f, .prioritized = 1, .empty = 5},
+        {.steps = 24,
+         .critics = 2,
+         .delay = 2,
+         .noise = 0.2f,
+         .noise_clip = 0.5f,
+         .period = 1,
+         .rate = 0.1f,
+         .empty = 6},
         {.steps = 12, .clip = 0, .prioritized = 1, .source = GPUR_PRIORITIZED_INDEPENDENT, .batch = 51},
         {.steps = 12, .clip = 0.05f, .penalty = 0.1f, .clip_norm = 0.2f, .optimizer = GPUR_RMSPROP_TF, .batch = 1},
         {.steps = 12, .clip = 0.02f, .activation = GPUR_RELU, .batch = 7},
         {.steps = 12, .clip = 0, .hidden = 5, .optimizer = GPUR_RMSPROP_DEEPMIND, .batch = 128},
+        {.steps = 12, .critics = 2, .prioritized = 1, .clip_norm = 0.2f, .clip = 0.05f, .activation = GPUR_RELU},
+        {.steps = 12, .critics = 2, .delay = 3, .noise = 2, .noise_clip = 0.1f, .hidden = 5, .batch = 51},
+        {.steps = 12, .delay = 4, .noise = 0.3f, .prioritized = 1, .penalty = 0.1f, .empty = 3},
     };
-    const int count = IN_RACE_CHECK ? 3 : (int)(sizeof cases / sizeof *cases);
+    const int count = IN_RACE_CHECK ? 4 : (int)(sizeof cases / sizeof *cases);
     for (int i = 0; i < count; i++) {
         const int before = atomic_load(&test_state.failures);
         training t = cases[i];
@@ -368,16 +415,17 @@ static int clipped_slopes(ref_dpg *r, const ref_dpg_row *batch, int count, doubl
     return clipped;
 }
 
-static void check_slopes_of(gpur_learner *dpg, ref_dpg *r, int is_critic, ref_dpg_row *batch, int count,
-                            const double *slopes)
+/* `slopes` NULL: of a critic. */
+static void check_slopes_of(gpur_learner *dpg, ref_dpg *r, const ref_net *net, const char *owner, ref_dpg_row *batch,
+                            int count, const double *slopes)
 {
     static float got[MAX_WEIGHTS];
-    const ref_net *const net = is_critic ? r->critic : r->actor;
+    const int is_critic = !slopes;
     double q;
     for (int i = 0; i < net->tensors; i++) {
         const ref_tensor *const t = &net->tensor[i];
         char name[80];
-        snprintf(name, sizeof name, "%s.%s", is_critic ? "critic" : "actor", t->name);
+        snprintf(name, sizeof name, "%s.%s", owner, t->name);
         CHECK_OK(gpur_learner_read_weights(dpg, GPUR_WEIGHTS_GRADIENT, name, got, t->count));
         for (int j = 0; j < t->count; j += 1 + t->count / 12) {
             const double at = t->w[j];
@@ -393,11 +441,10 @@ static void check_slopes_of(gpur_learner *dpg, ref_dpg *r, int is_critic, ref_dp
 }
 
 /* By weights from before the step for the critic, and by the critic's from after it for the actor. */
-static void check_differences(float clip, float penalty, int *clipped)
+static void check_differences(const training *t, int *clipped)
 {
-    const training t = {.prioritized = 1, .clip = clip, .penalty = penalty};
-    const gpur_dpg_config c = config_of(&t);
-    static double slopes[MAX_BATCH * DPG_ACTIONS];
+    const gpur_dpg_config c = config_of(t);
+    static double slopes[MAX_BATCH * DPG_ACTIONS], noise[MAX_BATCH * DPG_ACTIONS];
     static float weights[MAX_BATCH];
     ref_dpg_row batch[MAX_BATCH];
     int64_t ids[MAX_BATCH];
@@ -425,15 +472,21 @@ static void check_differences(float clip, float penalty, int *clipped)
     for (int i = 0; i < (int)c.batch_size; i++) {
         batch[i] = reference_row(ids[i]);
         batch[i].weight = (double)weights[i];
+        for (int k = 0; k < DPG_ACTIONS; k++)
+            noise[i * DPG_ACTIONS + k] =
+                ref_dpg_noise(c.seed, 3, (uint32_t)i, k, (double)c.target_noise, (double)c.target_noise_clip);
+        batch[i].noise = noise + i * DPG_ACTIONS;
     }
-    check_slopes_of(dpg, &before, 1, batch, (int)c.batch_size, NULL);
+    check_slopes_of(dpg, &before, before.critic, before.second ? "critic.1" : "critic", batch, (int)c.batch_size, NULL);
+    if (before.second)
+        check_slopes_of(dpg, &before, before.second, "critic.2", batch, (int)c.batch_size, NULL);
     close_reference(&after);
     open_reference(&after, dpg, &c);
     for (int i = 0; i < before.actor->tensors; i++) /* the actor's gradient is by its weights from before */
         memcpy(after.actor->tensor[i].w, before.actor->tensor[i].w,
                (size_t)before.actor->tensor[i].count * sizeof(double));
     *clipped = clipped_slopes(&after, batch, (int)c.batch_size, slopes);
-    check_slopes_of(dpg, &after, 0, batch, (int)c.batch_size, slopes);
+    check_slopes_of(dpg, &after, after.actor, "actor", batch, (int)c.batch_size, slopes);
     close_reference(&before);
     close_reference(&after);
     gpur_learner_destroy(dpg);
@@ -443,12 +496,16 @@ static void check_differences(float clip, float penalty, int *clipped)
 TEST(gradients_are_finite_differences_of_the_losses_and_action_gradients_are_clipped)
 {
     int clipped = -1;
-    check_differences(0, 0.1f, &clipped);
+    check_differences(&(training){.prioritized = 1, .penalty = 0.1f}, &clipped);
     CHECK_EQUAL(clipped, 0);
-    check_differences(0.05f, 0, &clipped); /* some of 24 x 3 */
+    check_differences(&(training){.prioritized = 1, .clip = 0.05f}, &clipped); /* some of 24 x 3 */
     CHECK(clipped > 5 && clipped < 67);
-    check_differences(1e-4f, 0.01f, &clipped); /* nearly all */
+    check_differences(&(training){.prioritized = 1, .clip = 1e-4f, .penalty = 0.01f}, &clipped); /* nearly all */
     CHECK(clipped > 67);
+    check_differences(
+        &(training){.prioritized = 1, .critics = 2, .delay = 3, .noise = 0.2f, .noise_clip = 0.3f, .penalty = 0.1f},
+        &clipped);
+    CHECK_EQUAL(clipped, 0);
 }
 
 /* Target copies, launches, policies. */
@@ -502,22 +559,90 @@ TEST(targets_of_both_networks_are_copied_every_period)
     dpg_fixture_close(&fixture);
 }
 
-/* Also of more steps than a launch has. */
-TEST(how_steps_are_divided_into_calls_changes_no_bit)
+static gpur_dpg_config delayed_config(int32_t delay)
 {
     gpur_dpg_config c = dpg_fixture_config();
+    c.policy_delay = delay;
+    c.critics = delay > 1 ? 2 : 1;
+    c.target_noise = delay > 1 ? 0.2f : 0.0f;
+    c.target_period = delay > 1 ? 2 : 4, c.target_rate = delay > 1 ? 0.1f : 1.0f;
+    return c;
+}
+
+/* Also of more steps than a launch has. The calls are of 1 to 13 steps. */
+TEST(how_steps_are_divided_into_calls_changes_no_bit)
+{
+    for (int32_t delay = 1; delay <= 9; delay += delay < 3 ? 1 : 3) {
+        const gpur_dpg_config c = delayed_config(delay);
+        const int64_t steps = GPUR_LAUNCH_STEPS + 14;
+        uint64_t random = 3;
+        CHECK_OK(dpg_fixture_open(&fixture, device, 0));
+        gpur_learner *const once = dpg_fixture_learner(&fixture, &c);
+        gpur_learner *const often = dpg_fixture_learner(&fixture, &c);
+        CHECK(once && often);
+        CHECK_OK(gpur_learner_train(once, steps));
+        for (int64_t done = 0, next; done < steps; done += next) {
+            next = (int64_t)xorshift_below(&random, 13) + 1;
+            next = next < steps - done ? next : steps - done;
+            CHECK_OK(gpur_learner_train(often, next));
+        }
+        CHECK(is_equal(once, GPUR_WEIGHTS_ONLINE, often, GPUR_WEIGHTS_ONLINE));
+        CHECK(is_equal(once, GPUR_WEIGHTS_TARGET, often, GPUR_WEIGHTS_TARGET));
+        CHECK(learner_fixture_stats(often).steps == steps);
+        CHECK_EQUAL(learner_fixture_stats(often).target_copies, steps / (delay * c.target_period));
+        gpur_learner_destroy(once);
+        gpur_learner_destroy(often);
+        dpg_fixture_close(&fixture);
+    }
+}
+
+/* In the steps between, only the critics change; in the others all networks and all targets. */
+TEST(a_delayed_actor_and_the_targets_change_in_every_third_step_alone)
+{
+    static float before[2][MAX_WEIGHTS], after[2][MAX_WEIGHTS];
+    gpur_dpg_config c = delayed_config(3);
+    c.target_period = 1;
     CHECK_OK(dpg_fixture_open(&fixture, device, 0));
-    gpur_learner *const once = dpg_fixture_learner(&fixture, &c);
-    gpur_learner *const often = dpg_fixture_learner(&fixture, &c);
-    CHECK(once && often);
-    CHECK_OK(gpur_learner_train(once, GPUR_LAUNCH_STEPS + 14));
-    for (int done = 0; done < GPUR_LAUNCH_STEPS + 14; done += 10)
-        CHECK_OK(gpur_learner_train(often, 10));
-    CHECK(is_equal(once, GPUR_WEIGHTS_ONLINE, often, GPUR_WEIGHTS_ONLINE));
-    CHECK_EQUAL(learner_fixture_stats(often).steps, GPUR_LAUNCH_STEPS + 14);
-    gpur_learner_destroy(once);
-    gpur_learner_destroy(often);
+    gpur_learner *const dpg = dpg_fixture_learner(&fixture, &c);
+    CHECK(dpg);
+    for (int step = 0; step <= 9; step++) {
+        if (step > 0)
+            CHECK_OK(gpur_learner_train(dpg, 1));
+        const int64_t count = learner_fixture_weights(dpg, GPUR_WEIGHTS_ONLINE, after[0], MAX_WEIGHTS);
+        CHECK_EQUAL(learner_fixture_weights(dpg, GPUR_WEIGHTS_TARGET, after[1], MAX_WEIGHTS), count);
+        int64_t offset = 0;
+        for (int32_t i = 0; i < gpur_learner_weight_count(dpg) && step > 0; i++) {
+            gpur_weight_info info = {.size = sizeof info};
+            CHECK_OK(gpur_learner_get_weight_info(dpg, i, &info));
+            const size_t bytes = (size_t)info.count * sizeof(float);
+            const int is_actor = strncmp(info.name, "actor.", 6) == 0;
+            CHECK_EQUAL(memcmp(before[0] + offset, after[0] + offset, bytes) != 0, !is_actor || step % 3 == 0);
+            CHECK_EQUAL(memcmp(before[1] + offset, after[1] + offset, bytes) != 0, step % 3 == 0);
+            offset += info.count;
+        }
+        memcpy(before, after, sizeof before);
+    }
+    gpur_learner_destroy(dpg);
     dpg_fixture_close(&fixture);
+}
+
+TEST(the_settings_of_td3_are_those_of_the_paper)
+{
+    gpur_dpg_config c;
+    CHECK_OK(gpur_td3_config_init(&c, sizeof c));
+    CHECK(c.size == sizeof c && c.critics == 2 && c.policy_delay == 2 && c.batch_size == 100 && c.target_period == 1);
+    CHECK(c.target_noise == 0.2f && c.target_noise_clip == 0.5f && c.target_rate == 0.005f);
+    CHECK(c.action_gradient_clip == 0 && c.preactivation_penalty == 0);
+    const gpur_network_config *const networks[] = {&c.actor, &c.critic};
+    const gpur_optimizer_config *const optimizers[] = {&c.actor_optimizer, &c.critic_optimizer};
+    for (int i = 0; i < 2; i++) {
+        CHECK(networks[i]->trunk_count == 2 && networks[i]->hidden == 0 && networks[i]->init == GPUR_INIT_FAN_IN);
+        CHECK(networks[i]->trunk[0].units == 400 && networks[i]->trunk[1].units == 300);
+        CHECK(networks[i]->trunk[0].activation == GPUR_RELU && networks[i]->trunk[1].activation == GPUR_RELU);
+        CHECK(optimizers[i]->kind == GPUR_ADAM && optimizers[i]->learning_rate.first == 1e-3f &&
+              optimizers[i]->learning_rate.last == 1e-3f && optimizers[i]->clip_norm == 0);
+    }
+    CHECK_FAILS(gpur_td3_config_init(NULL, sizeof c), GPUR_INVALID_ARGUMENT, "gpur_dpg_config is NULL");
 }
 
 /* mu(s) of all rows, without noise. */
@@ -609,6 +734,43 @@ TEST(a_policy_values_by_the_critic_that_was_published)
     gpur_policy_destroy(policy);
     gpur_learner_destroy(dpg);
     dpg_fixture_close(&fixture);
+}
+
+/* Files of a delayed learner: from any step on, in calls of several steps, and after steps that found nothing to draw.
+ * */
+TEST(a_delayed_actor_goes_on_from_a_file_with_the_same_bits)
+{
+    const char *const path = test_file_path("td3.safetensors");
+    const gpur_dpg_config c = delayed_config(3), other = delayed_config(2);
+    static comparison empty;
+    CHECK_OK(dpg_fixture_open(&fixture, device, 0));
+    for (int64_t first = 0; first < 8; first++) {
+        gpur_learner *const saved = dpg_fixture_learner(&fixture, &c), *const loaded =
+                                                                           dpg_fixture_learner(&fixture, &c);
+        CHECK(saved && loaded);
+        CHECK_OK(gpur_learner_train(saved, first));
+        empty.dpg = saved;
+        CHECK_OK(set_window(&empty, 0));
+        CHECK_OK(gpur_learner_train(saved, first % 4));
+        CHECK_OK(set_window(&empty, DPG_ROWS));
+        CHECK_OK(gpur_learner_sync(saved));
+        CHECK_OK(gpur_learner_save(saved, path, NULL));
+        CHECK_OK(gpur_learner_load(loaded, path, NULL));
+        CHECK_EQUAL(learner_fixture_stats(loaded).steps_enqueued, first + first % 4);
+        CHECK_OK(gpur_learner_train(saved, 7));
+        CHECK_OK(gpur_learner_train(loaded, 2));
+        CHECK_OK(gpur_learner_train(loaded, 5));
+        for (int32_t which = GPUR_WEIGHTS_ONLINE; which <= GPUR_WEIGHTS_GRADIENT; which++)
+            CHECK(is_equal(saved, which, loaded, which));
+        const gpur_learner_stats a = learner_fixture_stats(saved), b = learner_fixture_stats(loaded);
+        CHECK(a.steps == first + 7 && b.steps == a.steps && a.skipped == first % 4 && b.skipped == a.skipped);
+        CHECK(a.target_copies == b.target_copies && a.policy_learning_rate == b.policy_learning_rate);
+        gpur_learner_destroy(saved);
+        gpur_learner_destroy(loaded);
+    }
+    check_load_refused(other, path, "policy_delay is \"3\" in the file; this learner has \"2\"");
+    dpg_fixture_close(&fixture);
+    test_remove_folder();
 }
 
 /* test_learner_family.c has files that fit. */
@@ -942,6 +1104,9 @@ int main(int argc, char **argv)
         RUN(initial_weights_of_actor_and_critic_are_independent);
         RUN(targets_of_both_networks_are_copied_every_period);
         RUN(how_steps_are_divided_into_calls_changes_no_bit);
+        RUN(a_delayed_actor_and_the_targets_change_in_every_third_step_alone);
+        RUN(a_delayed_actor_goes_on_from_a_file_with_the_same_bits);
+        RUN(the_settings_of_td3_are_those_of_the_paper);
         RUN(a_policy_acts_by_the_actor_that_was_published);
         RUN(a_policy_values_by_the_critic_that_was_published);
         RUN(files_of_other_networks_are_refused);

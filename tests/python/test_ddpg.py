@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Deterministic policy gradients: train steps against NumPy, policies of action vectors, a task, files, and what is
-refused."""
+"""Deterministic policy gradients, also with TD3's settings: train steps against NumPy, policies of action vectors, a
+task, files, and what is refused."""
 
 import gpureplay
 import numpy as np
@@ -43,8 +43,8 @@ def mu(weights, obs):
     return hidden, np.tanh(hidden @ w_out.T + b_out)
 
 
-def q_of(weights, obs, action):
-    (w, b), (w_out, b_out) = layers(weights, "critic", "q.out")
+def q_of(weights, obs, action, critic="critic"):
+    (w, b), (w_out, b_out) = layers(weights, critic, "q.out")
     hidden = np.tanh(np.concatenate([obs, action], axis=1) @ w.T + b)
     return hidden, (hidden @ w_out.T + b_out)[:, 0]
 
@@ -78,6 +78,49 @@ def test_train_steps_are_those_of_the_formulas(clip, penalty, rate):
             np.testing.assert_allclose(learner.target_weights[name], wanted, rtol=1e-5, atol=1e-6)
 
 
+def test_train_steps_of_td3_are_those_of_the_formulas():
+    rows = rows_of()
+    td3 = gpureplay.TD3(buffer_of(rows), **NETWORKS, batch_size=ROWS, distinct=True, seed=3, target_noise=0)
+    for step in range(1, 7):
+        before, target = dict(td3.weights), dict(td3.target_weights)
+        td3.train()
+        td3.sync()
+        after, gradients, stats = dict(td3.weights), td3.gradients, td3.stats
+        next_action = mu(target, rows["next_obs"])[1]
+        next_q = np.minimum(*(q_of(target, rows["next_obs"], next_action, f"critic.{i}")[1] for i in (1, 2)))
+        y = rows["reward"] + 0.9 * ~rows["terminated"] * next_q
+        errors = [q_of(before, rows["obs"], rows["action"], f"critic.{i}")[1] - y for i in (1, 2)]
+        np.testing.assert_allclose(stats.critic_loss, sum((error**2).mean() / 2 for error in errors), rtol=1e-4)
+        for i, error in enumerate(errors, 1):
+            np.testing.assert_allclose(gradients[f"critic.{i}.q.out.bias"], error.mean(), rtol=1e-3, atol=1e-6)
+        if step % 2:
+            assert all(np.array_equal(before[name], after[name]) for name in before if name.startswith("actor."))
+        else:
+            _, action = mu(before, rows["obs"])
+            np.testing.assert_allclose(stats.actor_loss, -q_of(after, rows["obs"], action, "critic.1")[1].mean(),
+                                       rtol=1e-4, atol=1e-6)
+        assert stats.steps == step and stats.target_copies == step // 2
+        for name in after:
+            wanted = target[name] + (step % 2 == 0) * 0.005 * (after[name] - target[name])
+            np.testing.assert_allclose(td3.target_weights[name], wanted, rtol=1e-5, atol=1e-6)
+
+
+def test_td3_has_the_settings_of_its_paper_and_takes_others():
+    buffer = buffer_of(rows_of())
+    config = gpureplay.TD3(buffer).config
+    assert config["critics"] == 2 and config["policy_delay"] == 2 and config["batch_size"] == 100
+    assert config["target_noise"] == 0.2 and config["target_noise_clip"] == 0.5 and config["target_rate"] == 0.005
+    assert config["actor"]["trunk"] == config["critic"]["trunk"] == [(400, "relu"), (300, "relu")]
+    td3 = gpureplay.TD3(buffer, batch_size=32, policy_delay=3, critics=1)
+    assert td3.config["policy_delay"] == 3 and "critic.trunk.0.weight" in td3.weights
+    assert repr(td3).startswith("<gpureplay.TD3, actions of 2 numbers, on cpu; batch_size=32, target_period=1")
+    for settings, text in (({"critics": 3}, "critics is 3; it must be 1 to 2"),
+                           ({"policy_delay": 0}, "policy_delay is 0; it must be 1 to 64"),
+                           ({"target_noise": -1.0}, "target_noise is -1; it must be 0 or more")):
+        with pytest.raises(gpureplay.InvalidArgument, match=text):
+            gpureplay.TD3(buffer, **settings)
+
+
 def test_policies_act_by_its_actor_with_noise():
     rows = rows_of()
     learner = make(rows)
@@ -99,14 +142,15 @@ def test_policies_act_by_its_actor_with_noise():
     assert policy.act_vectors(rows["obs"][0], 0.1).shape == (1, ACTIONS)
 
 
-def test_an_actor_learns_the_best_action():
+@pytest.mark.parametrize("kind", [gpureplay.DDPG, gpureplay.TD3])
+def test_an_actor_learns_the_best_action(kind):
     """The reward is -|a - f(s)|^2, and each episode has one step."""
     rows = rows_of(2000)
     best = 0.5 * np.tanh(rows["obs"][:, :ACTIONS])
     rows.update(reward=-((rows["action"] - best)**2).sum(1).astype(np.float32), terminated=np.ones(2000, bool))
     networks = {"actor": {"trunk": [(32, "tanh")], "learning_rate": 3e-3},
                 "critic": {"trunk": [(64, "tanh"), (32, "tanh")], "learning_rate": 5e-3}}
-    learner = gpureplay.DDPG(buffer_of(rows, capacity=2000, prioritized=True), batch_size=64, **networks)
+    learner = kind(buffer_of(rows, capacity=2000, prioritized=True), batch_size=64, **networks)
     before = learner.policy(max_batch=2000).act_vectors(rows["obs"])
     learner.train(1500)
     after = learner.policy(max_batch=2000).act_vectors(rows["obs"])
@@ -114,8 +158,9 @@ def test_an_actor_learns_the_best_action():
 
 
 @needs_files
-def test_training_goes_on_from_a_file(tmp_path):
-    first, second = make(rows_of()), make(rows_of())
+@pytest.mark.parametrize("settings", [{}, {"critics": 2, "policy_delay": 2, "target_noise": 0.2}])
+def test_training_goes_on_from_a_file(tmp_path, settings):
+    first, second = make(rows_of(), **settings), make(rows_of(), **settings)
     first.train(5)
     first.save(tmp_path / "ddpg.safetensors")
     second.load(tmp_path / "ddpg.safetensors")

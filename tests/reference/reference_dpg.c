@@ -1,46 +1,102 @@
 /* SPDX-License-Identifier: MIT */
 #include "reference/reference_dpg.h"
+#include "reference/reference_replay.h"
 
 #include <math.h>
 #include <stddef.h>
 
-double ref_dpg_q(ref_dpg *dpg, int target, const float *obs, const double *action, ref_tape *tape)
+static double value_of(const ref_dpg *dpg, ref_net *critic, int target, const float *obs, const double *action,
+                       ref_tape *tape)
 {
     const int features = dpg->actor->features;
     for (int i = 0; i < features; i++)
         tape->x[i] = obs[i];
     for (int k = 0; k < dpg->actor->config.num_actions; k++)
         tape->x[features + k] = action[k];
-    ref_forward_input(dpg->critic, target, tape);
+    ref_forward_input(critic, target, tape);
     return tape->y[0];
+}
+
+double ref_dpg_q(ref_dpg *dpg, int target, const float *obs, const double *action, ref_tape *tape)
+{
+    return value_of(dpg, dpg->critic, target, obs, action, tape);
+}
+
+double ref_dpg_noise(uint64_t seed, int64_t t, uint32_t row, int k, double sigma, double clip)
+{
+    enum { TARGET_NOISE = 22 };
+    const uint64_t step = (uint64_t)t - 1;
+    const uint32_t counter[4] = {row, TARGET_NOISE + ((uint32_t)(k / 4) << 16), (uint32_t)step, (uint32_t)(step >> 32)};
+    uint32_t bits[4];
+    reference_philox(counter, seed, bits);
+    const uint32_t *const pair = bits + k % 4 / 2 * 2;
+    const double u = ((pair[0] >> 8) + 1) * 0x1p-24, angle = 2 * acos(-1) * (pair[1] >> 8) * 0x1p-24;
+    const double noise = sigma * sqrt(-2 * log(u)) * (k % 2 ? sin(angle) : cos(angle));
+    return clip > 0 ? fmax(-clip, fmin(clip, noise)) : noise;
 }
 
 static double target_of(ref_dpg *dpg, const ref_dpg_row *row)
 {
     static _Thread_local ref_tape actor, critic;
     ref_forward(dpg->actor, 1, row->next_obs, &actor);
-    return row->reward + row->discount * ref_dpg_q(dpg, 1, row->next_obs, actor.y, &critic);
+    for (int k = 0; k < dpg->actor->config.num_actions && row->noise; k++)
+        actor.y[k] = fmax(-1, fmin(1, actor.y[k] + row->noise[k]));
+    double least = ref_dpg_q(dpg, 1, row->next_obs, actor.y, &critic);
+    if (dpg->second)
+        least = fmin(least, value_of(dpg, dpg->second, 1, row->next_obs, actor.y, &critic));
+    return row->reward + row->discount * least;
 }
 
 double ref_dpg_critic_loss(ref_dpg *dpg, ref_dpg_row *rows, int batch, double *mean_q)
 {
     static _Thread_local ref_tape tape;
     static _Thread_local double action[REF_WIDTH];
+    ref_net *const critics[] = {dpg->critic, dpg->second};
+    const int count = dpg->second ? 2 : 1;
     double loss = 0;
     *mean_q = 0;
-    ref_net_zero_gradient(dpg->critic);
+    for (int i = 0; i < count; i++)
+        ref_net_zero_gradient(critics[i]);
     for (int b = 0; b < batch; b++) {
         ref_dpg_row *const row = &rows[b];
+        const double y = target_of(dpg, row);
         for (int k = 0; k < dpg->actor->config.num_actions; k++)
             action[k] = row->action[k];
-        const double y = target_of(dpg, row), q = ref_dpg_q(dpg, 0, row->obs, action, &tape);
-        const double slope = row->weight * (q - y) / batch;
-        row->error = q - y;
-        loss += row->weight * (q - y) * (q - y) / 2 / batch;
-        *mean_q += q / batch;
-        ref_backward(dpg->critic, &tape, &slope);
+        row->error = 0;
+        for (int i = 0; i < count; i++) {
+            const double q = value_of(dpg, critics[i], 0, row->obs, action, &tape);
+            const double slope = row->weight * (q - y) / batch;
+            row->error += fabs(q - y) / count;
+            loss += row->weight * (q - y) * (q - y) / 2 / batch;
+            *mean_q += q / batch / count;
+            ref_backward(critics[i], &tape, &slope);
+        }
     }
     return loss;
+}
+
+double ref_dpg_update_critics(ref_dpg *dpg, const gpur_dqn_config *config, int64_t t)
+{
+    gpur_dqn_config scaled = *config;
+    const double limit = config->optimizer.clip_norm;
+    if (!dpg->second)
+        return ref_dqn_update(dpg->critic, config, t);
+    double squares = 0;
+    for (int i = 0; i < 2 * dpg->critic->tensors; i++) {
+        const ref_tensor *const r = &(i % 2 ? dpg->second : dpg->critic)->tensor[i / 2];
+        for (int j = 0; j < r->count; j++)
+            squares += r->g[j] * r->g[j];
+    }
+    const double norm = sqrt(squares), scale = limit > 0 && norm > limit ? limit / norm : 1;
+    for (int i = 0; i < 2 * dpg->critic->tensors; i++) {
+        ref_tensor *const r = &(i % 2 ? dpg->second : dpg->critic)->tensor[i / 2];
+        for (int j = 0; j < r->count; j++)
+            r->g[j] *= scale;
+    }
+    scaled.optimizer.clip_norm = 0;
+    (void)ref_dqn_update(dpg->critic, &scaled, t);
+    (void)ref_dqn_update(dpg->second, &scaled, t);
+    return norm;
 }
 
 double ref_dpg_actor_loss(ref_dpg *dpg, const ref_dpg_row *rows, int batch, double *slopes)

@@ -255,8 +255,9 @@ static gpur_status add_settings(const gpur_learner *learner, gpur_tensors *setti
 }
 
 /* Both optimizers have taken the same steps. */
-static int32_t list_scalars(gpur_learner_state *state, gpur_scalar *list)
+static int32_t list_scalars(const gpur_learner *learner, gpur_learner_state *state, gpur_scalar *list)
 {
+    (void)learner;
     gpur_train_state *const t = &state->train[0];
     const gpur_scalar scalars[] = {
         {GPUR_STEPS_ENQUEUED, GPUR_SCALAR_I64, &state->steps_enqueued},
@@ -268,8 +269,9 @@ static int32_t list_scalars(gpur_learner_state *state, gpur_scalar *list)
     return sizeof scalars / sizeof *scalars;
 }
 
-static void complete(gpur_learner_state *state)
+static void complete(const gpur_learner *learner, gpur_learner_state *state)
 {
+    (void)learner;
     state->train[0].step = (uint64_t)state->steps_enqueued;
     state->train[1] = state->train[0];
 }

@@ -4,6 +4,7 @@
 
 #include "base/sized.h"
 #include "learn/demonstrations.h"
+#include "replay/config.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -41,21 +42,45 @@ gpur_status gpur_dpg_config_init(gpur_dpg_config *config, uint64_t size)
         .math = GPUR_MATH_FP32,
         .demonstration_ratio = 0.5f,
         .target_rate = 1.0f,
+        .critics = 1,
+        .policy_delay = 1,
     };
     return gpur_sized_init(config, size, &defaults, sizeof defaults, "gpur_dpg_config");
 }
+
+/* Networks and constants of Fujimoto et al. 2018: section 6.1 and appendix C. */
+gpur_status gpur_td3_config_init(gpur_dpg_config *config, uint64_t size)
+{
+    gpur_dpg_config td3;
+    GPUR_TRY(gpur_dpg_config_init(&td3, sizeof td3));
+    td3.actor.trunk[0] = td3.critic.trunk[0] = (gpur_layer)DENSE(400, GPUR_RELU);
+    td3.actor.trunk[1] = td3.critic.trunk[1] = (gpur_layer)DENSE(300, GPUR_RELU);
+    td3.actor_optimizer.learning_rate = td3.critic_optimizer.learning_rate =
+        (gpur_schedule){.first = 1e-3f, .last = 1e-3f};
+    td3.action_gradient_clip = 0.0f;
+    td3.batch_size = 100;
+    td3.target_period = 1;
+    td3.target_rate = 0.005f;
+    td3.critics = 2;
+    td3.policy_delay = 2;
+    td3.target_noise = 0.2f;
+    td3.target_noise_clip = 0.5f;
+    return gpur_sized_init(config, size, &td3, sizeof td3, "gpur_dpg_config");
+}
+
+enum { MAX_POLICY_DELAY = 64 };
 
 static const gpur_learner_part parts[] = {{&gpur_step_part, offsetof(gpur_dpg, step)}};
 
 /* The input of both is obs, as the replay has it. */
 static gpur_status build_network(gpur_network *network, const gpur_network_config *config, int32_t head,
-                                 int64_t features)
+                                 int64_t features, int32_t copies)
 {
     const gpur_input_shape shape = gpur_input_shape_of(features);
     GPUR_REQUIRE(config->trunk_count == 0 || config->trunk[0].kind != GPUR_CONV,
                  "network.trunk[0] is a convolution (GPUR_CONV); deterministic policy gradients need dense layers "
                  "(GPUR_DENSE)");
-    GPUR_TRY(gpur_network_build(network, config, &shape));
+    GPUR_TRY(gpur_network_build_copies(network, config, &shape, copies));
     GPUR_REQUIRE(config->head == head, "network.head is %" PRId32 "; it must be %s (%" PRId32 ")", config->head,
                  head == GPUR_HEAD_Q ? "GPUR_HEAD_Q" : "GPUR_HEAD_TANH_ACTION", head);
     GPUR_REQUIRE(config->input_scale == 1.0f, "network.input_scale is %g; it must be 1", (double)config->input_scale);
@@ -75,8 +100,19 @@ static gpur_status build_networks(gpur_dpg *dpg, gpur_learn_fields *fields)
                  "critic: network.num_actions is %" PRId32 "; it must be 1, the value of an action of the input",
                  config->critic.num_actions);
     const int64_t features = fields->obs_format.features;
-    GPUR_TRY(gpur_prefix_error(build_network(&dpg->actor, &config->actor, GPUR_HEAD_TANH_ACTION, features), "actor"));
-    return gpur_prefix_error(build_network(&dpg->critic, &config->critic, GPUR_HEAD_Q, features + actions), "critic");
+    GPUR_TRY(
+        gpur_prefix_error(build_network(&dpg->actor, &config->actor, GPUR_HEAD_TANH_ACTION, features, 1), "actor"));
+    GPUR_TRY(gpur_range_check(config->critics, 1, GPUR_MAX_COPIES, "critics"));
+    GPUR_TRY(gpur_prefix_error(
+        build_network(&dpg->critic, &config->critic, GPUR_HEAD_Q, features + actions, config->critics), "critic"));
+    dpg->first = gpur_network_first_copy(&dpg->critic);
+    return GPUR_OK;
+}
+
+static gpur_status check_noise(float value, const char *name, const char *wanted)
+{
+    GPUR_REQUIRE(value >= 0.0f && value < INFINITY, "%s is %g; it must be %s, and finite", name, (double)value, wanted);
+    return GPUR_OK;
 }
 
 static gpur_status check_config(const gpur_dpg_config *config)
@@ -87,6 +123,9 @@ static gpur_status check_config(const gpur_dpg_config *config)
     GPUR_REQUIRE(config->preactivation_penalty >= 0.0f && config->preactivation_penalty < INFINITY,
                  "preactivation_penalty is %g; it must be 0 or more, and finite",
                  (double)config->preactivation_penalty);
+    GPUR_TRY(gpur_range_check(config->policy_delay, 1, MAX_POLICY_DELAY, "policy_delay"));
+    GPUR_TRY(check_noise(config->target_noise, "target_noise", "0 or more"));
+    GPUR_TRY(check_noise(config->target_noise_clip, "target_noise_clip", "above 0, or 0 for none"));
     GPUR_TRY(gpur_prefix_error(gpur_optimizer_check(&config->actor_optimizer), "actor_optimizer"));
     return gpur_prefix_error(gpur_optimizer_check(&config->critic_optimizer), "critic_optimizer");
 }
@@ -101,6 +140,7 @@ static gpur_step_config step_config_of(const gpur_dpg_config *config)
         .index_source = config->index_source,
         .beta = config->beta,
         .loss = GPUR_LOSS_SQUARED,
+        .policy_delay = config->policy_delay,
         .target_period = config->target_period,
         .target_rate = config->target_rate,
         .optimizer = config->critic_optimizer,
@@ -122,6 +162,7 @@ static void list_networks(gpur_dpg *dpg)
                                                        .config = &dpg->config.actor,
                                                        .optimizer = &dpg->actor_optimizer,
                                                        .seed = dpg->config.seed,
+                                                       .pause = dpg->config.policy_delay - 1,
                                                        .value_name = "mean Q"};
     learner->networks[GPUR_DPG_CRITIC] = (gpur_trained){.name = "critic",
                                                         .file_name = "critic.",
@@ -170,8 +211,15 @@ static void add_stats(gpur_learner *learner, const gpur_train_stats_snapshot *ne
     stats->policy_learning_rate = actor->learning_rate;
 }
 
-/* The counters of both networks are equal. */
-static int32_t list_scalars(gpur_learner_state *state, gpur_scalar *list)
+/* A learner that trains its actor in each step loads any file. */
+static gpur_status add_settings(const gpur_learner *learner, gpur_tensors *settings)
+{
+    const int32_t delay = gpur_dpg_of(learner)->config.policy_delay;
+    return delay > 1 ? gpur_tensors_add_metadata(settings, "policy_delay", "%" PRId32, delay) : GPUR_OK;
+}
+
+/* The counters of both networks are equal, unless the actor is trained in fewer steps. */
+static int32_t list_scalars(const gpur_learner *learner, gpur_learner_state *state, gpur_scalar *list)
 {
     gpur_train_state *const a = &state->train[GPUR_DPG_ACTOR], *const c = &state->train[GPUR_DPG_CRITIC];
     const gpur_scalar scalars[] = {
@@ -195,14 +243,24 @@ static int32_t list_scalars(gpur_learner_state *state, gpur_scalar *list)
         {"critic.gradient_norm", GPUR_SCALAR_F32, &c->gradient_norm},
         {"critic.learning_rate", GPUR_SCALAR_F32, &c->learning_rate},
     };
+    const gpur_scalar delayed[] = {
+        {"actor.step", GPUR_SCALAR_U64, &a->step},
+        {"actor.skipped", GPUR_SCALAR_I64, &a->skipped},
+        {"actor.target_copies", GPUR_SCALAR_I64, &a->target_copies},
+        {"actor.copy_due", GPUR_SCALAR_I32, &a->copy_due},
+    };
+    const int32_t count = sizeof scalars / sizeof *scalars, more = sizeof delayed / sizeof *delayed;
     memcpy(list, scalars, sizeof scalars);
-    return sizeof scalars / sizeof *scalars;
+    memcpy(list + count, delayed, sizeof delayed);
+    return gpur_dpg_of(learner)->config.policy_delay > 1 ? count + more : count;
 }
 
-static void complete(gpur_learner_state *state)
+static void complete(const gpur_learner *learner, gpur_learner_state *state)
 {
     gpur_train_state *const a = &state->train[GPUR_DPG_ACTOR];
     const gpur_train_state *const c = &state->train[GPUR_DPG_CRITIC];
+    if (gpur_dpg_of(learner)->config.policy_delay > 1)
+        return;
     a->step = c->step, a->skipped = c->skipped;
     a->target_copies = c->target_copies, a->copy_due = c->copy_due;
 }
@@ -215,6 +273,7 @@ const gpur_algorithm gpur_algorithm_dpg = {
     .part_count = sizeof parts / sizeof *parts,
     .build = build,
     .add_stats = add_stats,
+    .add_settings = add_settings,
     .list_scalars = list_scalars,
     .complete = complete,
 };

@@ -6,6 +6,10 @@
  * The critic's input is obs and action side by side. So the batch's rows of obs have the actions behind their numbers,
  * and the actor, whose input is obs alone, reads the same rows. Both networks compute in place: the target actor writes
  * mu'(s') behind next_obs, and, once the critic is trained, the actor writes mu(s) over the actions.
+ *
+ * TD3 [Fujimoto et al. 2018, algorithm 1] is the same with other settings: two critics, which are two copies of a
+ * network side by side (network.h), noise on the target actor's actions, and an actor that is trained in every
+ * policy_delay-th step, by the first critic alone.
  */
 #pragma once
 
@@ -20,7 +24,9 @@ typedef struct gpur_dpg {
     gpur_optimizer actor_optimizer;
     gpur_pass actor_pass, actor_target_pass;
     gpur_backward actor_backward;
-    gpur_backward action_backward; /* from the critic's value to its input */
+    gpur_network first;            /* of two critics the first one alone, */
+    gpur_pass first_pass;          /* and its pass */
+    gpur_backward action_backward; /* from the value of the (first) critic to its input */
     float *q;                      /* (B) Q(s, mu(s)) */
 } gpur_dpg;
 

@@ -36,6 +36,7 @@ static gpur_step_config step_config_of(const gpur_dqn_config *config, const gpur
         .double_dqn = config->double_dqn && !has_cache, /* given returns need no action of next_obs */
         .loss = config->loss,
         .huber_delta = config->huber_delta,
+        .policy_delay = 1,
         .target_period = config->target_period,
         .target_copy_first = config->target_copy_first,
         .target_rate = config->target_rate,
@@ -145,7 +146,7 @@ static gpur_status train(gpur_learner *learner, gpur_stream *stream, int64_t ste
 {
     const gpur_dqn *const dqn = gpur_dqn_of(learner);
     return dqn->step.config.is_fused ? gpur_fused_step_enqueue(&dqn->fused, stream, steps)
-                                     : gpur_graph_launch(dqn->step.sampled.train, stream, steps);
+                                     : gpur_train_step_launch(&dqn->step, stream, 0, steps);
 }
 
 /* Requires the consumer lock. */
@@ -240,8 +241,9 @@ static void add_stats(gpur_learner *learner, const gpur_train_stats_snapshot *ne
     stats->cache_bytes = cache->entries_bytes;
 }
 
-static int32_t list_scalars(gpur_learner_state *state, gpur_scalar *list)
+static int32_t list_scalars(const gpur_learner *learner, gpur_learner_state *state, gpur_scalar *list)
 {
+    (void)learner;
     gpur_train_state *const t = &state->train[0];
     const gpur_scalar scalars[] = {
         {"step", GPUR_SCALAR_U64, &t->step},

@@ -436,6 +436,21 @@ gpur_status gpur_network_build_copies(gpur_network *network, const gpur_network_
     return GPUR_OK;
 }
 
+gpur_network gpur_network_first_copy(const gpur_network *copies)
+{
+    gpur_network first = *copies;
+    first.copies = 1, first.dense_count = 0;
+    for (int32_t s = 1; s < first.activation_count; s++)
+        first.width[s] /= copies->copies;
+    for (const gpur_dense *d = copies->dense; d < copies->dense + copies->dense_count; d++) {
+        if (d->to_column >= first.width[d->to])
+            continue;
+        first.dense[first.dense_count] = *d;
+        first.dense[first.dense_count++].units /= d->from == 0 ? copies->copies : 1;
+    }
+    return first;
+}
+
 static int suits_bf16(const gpur_network *network)
 {
     const gpur_dense *const first = &network->dense[0];

@@ -76,6 +76,9 @@ gpur_status gpur_network_build(gpur_network *network, const gpur_network_config 
 gpur_status gpur_network_build_copies(gpur_network *network, const gpur_network_config *config,
                                       const gpur_input_shape *input_shape, int32_t copies);
 
+/* The first of these copies alone, in the parameters of all of them. */
+gpur_network gpur_network_first_copy(const gpur_network *copies);
+
 /*
  * Makes the network compute in bfloat16, which sets params.bf16, if `math` is GPUR_MATH_BF16, the device has it, and
  * the network's layers suit: convolutions without tanh, then a dense layer below the last, all of them with multiples

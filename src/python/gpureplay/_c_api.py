@@ -497,6 +497,10 @@ class DPGConfig(Sized):
         ("demonstrations", c_void_p),
         ("demonstration_ratio", c_float),
         ("target_rate", c_float),
+        ("critics", c_int32),
+        ("policy_delay", c_int32),
+        ("target_noise", c_float),
+        ("target_noise_clip", c_float),
     ]
 
 
@@ -1251,6 +1255,7 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {  # result, arguments
     "gpur_device_sync": (c_int32, [c_void_p]),
     "gpur_device_wait_stream": (c_int32, [c_void_p, c_void_p]),
     "gpur_dpg_config_init": (c_int32, [c_void_p, c_uint64]),
+    "gpur_td3_config_init": (c_int32, [c_void_p, c_uint64]),
     "gpur_dpg_create": (c_int32, [c_void_p, c_void_p, c_void_p]),
     "gpur_dqn_config_init": (c_int32, [c_void_p, c_uint64]),
     "gpur_dqn_config_preset": (c_int32, [c_void_p, c_char_p]),

@@ -484,10 +484,10 @@ def _put_network(config: _c_api.DPGConfig, owner: str, settings: Settings) -> No
     _put_settings(parts, settings, _unknown(names, f" of {owner}"))
 
 
-def ddpg_config(settings: Mapping[str, Any], num_actions: int, index_source: int) -> _c_api.DPGConfig:
-    """The defaults, overridden by `settings`. index_source is the buffer's."""
+def ddpg_config(init: Any, settings: Mapping[str, Any], num_actions: int, index_source: int) -> _c_api.DPGConfig:
+    """The defaults that `init` sets, overridden by `settings`. index_source is the buffer's."""
     config = _c_api.DPGConfig()
-    check(lib.gpur_dpg_config_init(ctypes.addressof(config), ctypes.sizeof(config)))
+    check(init(ctypes.addressof(config), ctypes.sizeof(config)))
     config.actor.num_actions = num_actions
     for owner in _DDPG_NETWORKS:
         if owner in settings:

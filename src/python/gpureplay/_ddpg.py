@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The learner of continuous actions: deterministic policy gradients, trained on the device without copies to the
+"""The learners of continuous actions by deterministic policy gradients, trained on the device without copies to the
 host."""
 
 from __future__ import annotations
@@ -55,12 +55,14 @@ class DDPG(ReplayLearner):
     actor, critic: the settings of each network and its optimizer, as for `DQN`: trunk (dense layers), hidden,
         hidden_activation, init, init_scale; optimizer, learning_rate, clip_norm, ...
     settings: the other members of gpur_dpg_config by name (include/gpureplay/dpg.h): action_gradient_clip,
-        preactivation_penalty, batch_size, target_period, beta, math, seed; and prioritized, distinct, demonstrations
-        and demonstration_ratio, as for `DQN`.
+        preactivation_penalty, batch_size, target_period, target_rate, critics, policy_delay, target_noise,
+        target_noise_clip, beta, math, seed; and prioritized, distinct, demonstrations and demonstration_ratio, as for
+        `DQN`.
 
     One thread trains. Any number of threads may pull its weights and read `stats` meanwhile.
     """
 
+    _init = lib.gpur_dpg_config_init
     _advice = Advice('{network}={"learning_rate": ...}', '{network}={"clip_norm": ...}')
 
     def __init__(self, buffer: ReplayBuffer | LaneBuffer, **settings: Unpack[DDPGSettings]):
@@ -72,7 +74,7 @@ class DDPG(ReplayLearner):
         if len(shape) != 1:
             raise InvalidArgument(f"the buffer's action has shape {shape}; it must have one axis, as in "
                                   "((num_actions,), \"float32\")")
-        config = ddpg_config(settings, shape[0], index_source_of(buffer._spec.config))
+        config = ddpg_config(self._init, settings, shape[0], index_source_of(buffer._spec.config))
         super().__init__(buffer, lib.gpur_dpg_create, config, settings.get("demonstrations"))
         self._translation = Translation(buffer._flattener)
         self._translation.warn(self.config["actor"])
@@ -99,7 +101,25 @@ class DDPG(ReplayLearner):
         return settings_of_ddpg(self._config)
 
     def __repr__(self) -> str:
+        name = type(self).__name__
         if self.closed:
-            return f"<gpureplay.DDPG, actions of {self._num_actions} numbers, closed>"
+            return f"<gpureplay.{name}, actions of {self._num_actions} numbers, closed>"
         state = f"actions of {self._num_actions} numbers, on {self._buffer.device.name}"
-        return f"<gpureplay.DDPG, {state}; {settings_text(self.config, 'batch_size target_period prioritized seed')}>"
+        return f"<gpureplay.{name}, {state}; {settings_text(self.config, 'batch_size target_period prioritized seed')}>"
+
+
+class TD3(DDPG):
+    """A learner by TD3 [Fujimoto et al. 2018]: a `DDPG` with that paper's settings in place of its defaults. They are
+    two critics, the smaller value of which makes the target, noise on the target's actions, an actor that is trained
+    in every second step, and soft targets:
+
+        learner = gpureplay.TD3(buffer, actor={"trunk": [256, 256], "learning_rate": 3e-4},
+                                critic={"trunk": [256, 256], "learning_rate": 3e-4}, batch_size=256)
+
+    has the networks and constants of the code that its authors published later.
+
+    buffer, actor, critic, settings: as for `DDPG`. `critic` describes each of the critics, whose tensors are
+        "critic.1.trunk.0.weight", "critic.2.trunk.0.weight" and so on.
+    """
+
+    _init = lib.gpur_td3_config_init

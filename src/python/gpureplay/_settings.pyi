@@ -114,6 +114,10 @@ class DDPGSettings(TypedDict, total=False):
     seed: int
     demonstration_ratio: float
     target_rate: float
+    critics: int
+    policy_delay: int
+    target_noise: float
+    target_noise_clip: float
     actor: NetworkAndOptimizer
     critic: NetworkAndOptimizer
     prioritized: Prioritized | None
