@@ -4,12 +4,13 @@
 #include "learn/acting/policy.h"
 #include "reference/reference_replay.h"
 #include "support/learner_fixture.h"
+#include "support/noise_statistics.h"
 #include "support/replay_fixture.h"
 #include "test.h"
 
 #include <pthread.h>
 
-enum { FEATURES = 4, SIZE = 6, MAX_COUNT = 64, NOISE = 16, CELLS = 40, PAIRS = 8, SEED = 11 };
+enum { FEATURES = 4, SIZE = 6, MAX_COUNT = 64, NOISE = 16, SEED = 11 };
 
 static gpur_device *device;
 
@@ -109,65 +110,31 @@ TEST(vectors_are_clipped_sums_of_mu_and_a_noise_that_follows_from_seed_lane_step
 
 /* Statistics. */
 
-static double probability_below(double x)
-{
-    return 0.5 * erfc(-x / sqrt(2));
-}
-
-static int cell_of(double x, int cells)
-{
-    const int cell = (int)(probability_below(x) * cells);
-    return cell < cells ? cell : cells - 1;
-}
-
-typedef struct statistics {
-    double sum, squares;
-    int64_t count, cells[CELLS];
-    int64_t by_component[PAIRS * PAIRS], by_lane[PAIRS * PAIRS], by_step[PAIRS * PAIRS];
-} statistics;
-
 /* Noise of MAX_COUNT lanes at `steps` steps, with mu 0 and a sigma at which nothing is clipped. */
-static gpur_status gather(gpur_policy *policy, int steps, statistics *s)
+static gpur_status gather(gpur_policy *policy, int steps, noise_statistics *s)
 {
     static batch b;
-    static float vectors[2][MAX_COUNT * SIZE];
-    memset(s, 0, sizeof *s);
+    static float vectors[MAX_COUNT * SIZE];
+    static double noise[2][MAX_COUNT * SIZE];
     memset(&b, 0, sizeof b);
     for (int t = 0; t < steps; t++) {
-        float *const now = vectors[t % 2], *const before = vectors[1 - t % 2];
         for (int i = 0; i < MAX_COUNT; i++)
             b.sigma[i] = 0.1f, b.lane[i] = (uint32_t)i, b.step[i] = (uint64_t)t;
-        GPUR_TRY(act(policy, &b, 0, MAX_COUNT, now));
-        for (int i = 0; i < MAX_COUNT * SIZE; i++) {
-            const double x = now[i] / 0.1;
-            const int pair = cell_of(x, PAIRS) * PAIRS;
-            s->sum += x, s->squares += x * x, s->count++;
-            s->cells[cell_of(x, CELLS)]++;
-            if (i % SIZE % 2 == 0) /* sine and cosine of one radius, which must be independent all the same */
-                s->by_component[pair + cell_of(now[i + 1] / 0.1, PAIRS)]++;
-            if (i / SIZE % 2 == 0)
-                s->by_lane[pair + cell_of(now[i + SIZE] / 0.1, PAIRS)]++;
-            if (t % 2 == 1)
-                s->by_step[pair + cell_of(before[i] / 0.1, PAIRS)]++;
-        }
+        GPUR_TRY(act(policy, &b, 0, MAX_COUNT, vectors));
+        for (int i = 0; i < MAX_COUNT * SIZE; i++)
+            noise[t % 2][i] = vectors[i] / 0.1;
+        noise_statistics_add(s, noise[t % 2], t % 2 ? noise[0] : NULL, MAX_COUNT, SIZE);
     }
     return GPUR_OK;
 }
 
-/* Limits that one seed in millions crosses by chance; the seed is fixed. */
 TEST(noise_is_normal_and_independent_between_components_lanes_and_steps)
 {
-    static statistics s;
+    static noise_statistics s;
     gpur_policy *const policy = policy_of(SEED, 1, 1);
     CHECK(policy);
     CHECK_OK(gather(policy, test_on_cuda() ? 200 : 400, &s));
-    const double n = (double)s.count;
-    CHECK_NEAR(s.sum / n, 0, 5 / sqrt(n));
-    CHECK_NEAR(s.squares / n, 1, 5 * sqrt(2 / n));
-    CHECK(chi_square_tail(chi_square_statistic(s.cells, CELLS), CELLS - 1) > 1e-6);
-    CHECK(chi_square_tail(chi_square_statistic(s.by_component, PAIRS * PAIRS), PAIRS * PAIRS - 1) > 1e-6);
-    CHECK(chi_square_tail(chi_square_statistic(s.by_lane, PAIRS * PAIRS), PAIRS * PAIRS - 1) > 1e-6);
-    CHECK(chi_square_tail(chi_square_statistic(s.by_step, PAIRS * PAIRS), PAIRS * PAIRS - 1) > 1e-6);
+    noise_statistics_check(&s);
     gpur_policy_destroy(policy);
 }
 

@@ -264,8 +264,7 @@ static void check_dpg_weights(ref_dpg *r, gpur_learner *dpg, int sets)
     for (int32_t i = 0; i < gpur_learner_weight_count(dpg); i++) {
         gpur_weight_info info = {.size = sizeof info};
         CHECK_OK(gpur_learner_get_weight_info(dpg, i, &info));
-        const int is_actor = strncmp(info.name, "actor.", 6) == 0;
-        ref_tensor *const t = ref_net_find(is_actor ? r->actor : r->critic, strchr(info.name, '.') + 1);
+        ref_tensor *const t = ref_dpg_find(r, info.name);
         CHECK(t && t->count == info.count);
         CHECK_OK(gpur_learner_read_weights(dpg, GPUR_WEIGHTS_ONLINE, info.name, values, info.count));
         for (int j = 0; j < t->count && sets; j++)
@@ -297,6 +296,7 @@ static void check_dpg_step(ref_dpg *r, gpur_learner *dpg, const gpur_dpg_config 
     static dpg_row rows[24];
     static double leaves[DPG_ROWS];
     ref_dpg_row batch[24];
+    double noise[24][DPG_ACTIONS];
     int64_t ids[24];
     double weights[24], q = 0;
     const int side = prioritized ? OWN : SHOWN, first = side == OWN ? 0 : 18, count = side == OWN ? 18 : 6;
@@ -315,37 +315,51 @@ static void check_dpg_step(ref_dpg *r, gpur_learner *dpg, const gpur_dpg_config 
                                  (double)rows[i].reward,
                                  (double)rows[i].discount,
                                  is_weighed ? weights[i - first] : 1,
-                                 0};
+                                 0,
+                                 noise[i]};
+        for (int k = 0; k < DPG_ACTIONS; k++)
+            noise[i][k] = ref_dpg_noise(c->seed, step, (uint32_t)i, k, (double)c->target_noise, 0);
     }
     const double critic_loss = ref_dpg_critic_loss(r, batch, 24, &q);
-    const gpur_dqn_config critic = update_of(c, &c->critic_optimizer), actor = update_of(c, &c->actor_optimizer);
-    (void)ref_dqn_update(r->critic, &critic, step);
-    const double actor_loss = ref_dpg_actor_loss(r, batch, 24, NULL);
-    (void)ref_dqn_update(r->actor, &actor, step);
+    gpur_dqn_config critic = update_of(c, &c->critic_optimizer), actor = update_of(c, &c->actor_optimizer);
+    critic.target_period *= c->policy_delay;
+    (void)ref_dpg_update_critics(r, &critic, step);
     CHECK_NEAR(stats.loss, critic_loss, 1e-4 * critic_loss + 1e-7);
-    CHECK_NEAR(stats.policy_loss, actor_loss, 1e-4 * (0.1 + fabs(actor_loss)));
+    if (step % c->policy_delay == 0) {
+        const double actor_loss = ref_dpg_actor_loss(r, batch, 24, NULL);
+        (void)ref_dqn_update(r->actor, &actor, step / c->policy_delay);
+        CHECK_NEAR(stats.policy_loss, actor_loss, 1e-4 * (0.1 + fabs(actor_loss)));
+    }
     check_dpg_weights(r, dpg, 0);
 }
 
 TEST(steps_of_dpg_agree_with_the_reference)
 {
-    for (int prioritized = 0; prioritized < 2; prioritized++) {
+    for (int which = 0; which < 4; which++) { /* the last two with TD3's settings */
+        const int prioritized = which % 2;
         gpur_dpg_config c = dpg_fixture_config();
+        if (which >= 2)
+            c.critics = 2, c.policy_delay = 2, c.target_noise = 0.2f;
         CHECK_OK(open_dpg_sides(prioritized));
         c.demonstrations = dpg_sides[SHOWN].replay;
         c.demonstration_ratio = 0.25f;
         gpur_learner *const dpg = dpg_fixture_learner(&dpg_sides[OWN], &c);
         ref_dpg r = {.actor = ref_net_create(&c.actor, DPG_FEATURES),
                      .critic = ref_net_create(&c.critic, DPG_FEATURES + DPG_ACTIONS),
+                     .second = which >= 2 ? ref_net_create(&c.critic, DPG_FEATURES + DPG_ACTIONS) : NULL,
                      .clip = (double)c.action_gradient_clip};
         CHECK(dpg);
         begin_slots(r.actor, &c.actor_optimizer);
         begin_slots(r.critic, &c.critic_optimizer);
+        if (r.second)
+            begin_slots(r.second, &c.critic_optimizer);
         check_dpg_weights(&r, dpg, 1);
         for (int step = 1; step <= (IN_RACE_CHECK ? 4 : 12); step++)
             check_dpg_step(&r, dpg, &c, step, prioritized);
         ref_net_destroy(r.actor);
         ref_net_destroy(r.critic);
+        if (r.second)
+            ref_net_destroy(r.second);
         gpur_learner_destroy(dpg);
         dpg_fixture_close(&dpg_sides[OWN]);
         dpg_fixture_close(&dpg_sides[SHOWN]);

@@ -74,10 +74,7 @@ typedef struct comparison {
 
 static ref_tensor *tensor_of(ref_dpg *r, const char *name)
 {
-    ref_tensor *const tensor = strncmp(name, "actor.", 6) == 0 ? ref_net_find(r->actor, name + 6)
-                               : !r->second                    ? ref_net_find(r->critic, name + 7)
-                               : name[7] == '1'                ? ref_net_find(r->critic, name + 9)
-                                                               : ref_net_find(r->second, name + 9);
+    ref_tensor *const tensor = ref_dpg_find(r, name);
     if (!tensor)
         exit(1);
     return tensor;
@@ -508,6 +505,129 @@ TEST(gradients_are_finite_differences_of_the_losses_and_action_gradients_are_cli
     CHECK_EQUAL(clipped, 0);
 }
 
+/* Lanes. */
+
+enum { LANES = 6, KEPT = 40, LANE_BATCH = 24, LANE_FIELDS = 6 };
+
+/* Rows in host memory, with what a field has of a row. */
+static struct {
+    float obs[LANE_BATCH][DPG_FEATURES], action[LANE_BATCH][DPG_ACTIONS], reward[LANE_BATCH];
+    float next_obs[LANE_BATCH][DPG_FEATURES];
+    uint8_t terminated[LANE_BATCH], truncated[LANE_BATCH];
+    float discount[LANE_BATCH], weight[LANE_BATCH];
+    void *device[LANE_FIELDS + 1]; /* arrays of as many rows; the last one is of the discounts */
+} lane;
+
+static void *const lane_hosts[] = {lane.obs,        lane.action,    lane.reward,  lane.next_obs,
+                                   lane.terminated, lane.truncated, lane.discount};
+static const int64_t lane_bytes[] = {sizeof lane.obs,      sizeof lane.action,     sizeof lane.reward,
+                                     sizeof lane.next_obs, sizeof lane.terminated, sizeof lane.truncated,
+                                     sizeof lane.discount};
+
+/* Where an episode ends, next_obs is its last observation. */
+static void add_lane_step(gpur_replay *replay, int t)
+{
+    random_floats((uint64_t)t + 1, &lane.obs[0][0], LANES * DPG_FEATURES);
+    random_floats((uint64_t)t + 1000, &lane.action[0][0], LANES * DPG_ACTIONS);
+    random_floats((uint64_t)t + 2000, lane.reward, LANES);
+    random_floats((uint64_t)t + 3000, &lane.next_obs[0][0], LANES * DPG_FEATURES);
+    for (int i = 0; i < LANES; i++) {
+        lane.terminated[i] = (t * 7 + i) % 11 == 0;
+        lane.truncated[i] = (t * 5 + i) % 13 == 0;
+    }
+    for (int f = 0; f < LANE_FIELDS; f++)
+        CHECK_OK(gpur_device_copy(device, lane.device[f], lane_hosts[f], lane_bytes[f] / LANE_BATCH * LANES));
+    CHECK_OK(gpur_replay_add_lanes(replay, (const void *const *)lane.device, NULL));
+}
+
+/* The rows that the last train step was of, as the reference takes them. */
+static void read_lane_rows(gpur_replay *replay, gpur_learner *dpg, const gpur_dpg_config *c, int step,
+                           ref_dpg_row batch[LANE_BATCH], double noise[LANE_BATCH][DPG_ACTIONS])
+{
+    gpur_lane_draw draw;
+    CHECK_OK(gpur_lane_draw_init(&draw, sizeof draw));
+    draw.count = LANE_BATCH, draw.ids = gpur_dpg_of(dpg)->step.batch.id;
+    draw.fields = lane.device, draw.discount = lane.device[LANE_FIELDS];
+    CHECK_OK(gpur_replay_draw_lanes(replay, &draw, NULL));
+    for (int f = 0; f <= LANE_FIELDS; f++)
+        CHECK_OK(gpur_device_copy(device, lane_hosts[f], lane.device[f], lane_bytes[f]));
+    CHECK_OK(gpur_device_copy(device, lane.weight, gpur_dpg_of(dpg)->step.batch.weight, sizeof lane.weight));
+    for (int b = 0; b < LANE_BATCH; b++) {
+        for (int k = 0; k < DPG_ACTIONS; k++)
+            noise[b][k] =
+                ref_dpg_noise(c->seed, step, (uint32_t)b, k, (double)c->target_noise, (double)c->target_noise_clip);
+        batch[b] = (ref_dpg_row){lane.obs[b],
+                                 lane.action[b],
+                                 lane.next_obs[b],
+                                 (double)lane.reward[b],
+                                 (double)lane.discount[b],
+                                 (double)lane.weight[b],
+                                 0,
+                                 noise[b]};
+    }
+}
+
+static gpur_status open_lanes(gpur_replay **replay)
+{
+    static const gpur_field fields[LANE_FIELDS] = {
+        {"obs", GPUR_FLOAT32, {DPG_FEATURES}}, {"action", GPUR_FLOAT32, {DPG_ACTIONS}},
+        {"reward", GPUR_FLOAT32, {0}},         {"next_obs", GPUR_FLOAT32, {DPG_FEATURES}},
+        {"terminated", GPUR_BOOL, {0}},        {"truncated", GPUR_BOOL, {0}},
+    };
+    gpur_replay_config config;
+    GPUR_TRY(gpur_replay_config_init(&config, sizeof config));
+    config.fields = fields, config.field_count = LANE_FIELDS;
+    config.layout = GPUR_LAYOUT_LANES, config.lanes = LANES, config.capacity = LANES * KEPT;
+    config.lane_autoreset = GPUR_AUTORESET_SAME_STEP;
+    config.n_step = 3, config.gamma = 0.9f, config.max_batch = LANE_BATCH, config.prioritized = 1;
+    for (int f = 0; f <= LANE_FIELDS; f++)
+        GPUR_TRY(gpur_device_alloc(device, lane_bytes[f], &lane.device[f]));
+    return gpur_replay_create(device, &config, replay);
+}
+
+/* With returns of three steps, by priority. */
+TEST(steps_of_td3_on_lanes_agree_with_the_reference)
+{
+    static ref_dpg_row batch[LANE_BATCH];
+    static double noise[LANE_BATCH][DPG_ACTIONS];
+    const training t = {.critics = 2, .delay = 2, .noise = 0.2f, .noise_clip = 0.5f, .period = 1, .rate = 0.1f};
+    const gpur_dpg_config c = config_of(&t);
+    gpur_dqn_config critic = update_of(&c, &c.critic_optimizer), actor = update_of(&c, &c.actor_optimizer);
+    gpur_priority_stats priorities = {.size = sizeof priorities};
+    gpur_replay *replay = NULL;
+    gpur_learner *td3 = NULL;
+    ref_dpg r;
+    double q;
+    critic.target_period *= c.policy_delay;
+    CHECK_OK(open_lanes(&replay));
+    for (int i = 0; i < KEPT + 9; i++)
+        add_lane_step(replay, i);
+    CHECK_OK(gpur_dpg_create(replay, &c, &td3));
+    open_reference(&r, td3, &c);
+    for (int step = 1; step <= 10; step++) {
+        CHECK_OK(gpur_learner_train(td3, 1));
+        const gpur_learner_stats stats = learner_fixture_stats(td3);
+        read_lane_rows(replay, td3, &c, step, batch, noise);
+        const double loss = ref_dpg_critic_loss(&r, batch, LANE_BATCH, &q);
+        (void)ref_dpg_update_critics(&r, &critic, step);
+        CHECK_NEAR(stats.loss, loss, 1e-4 * loss + 1e-7);
+        CHECK_NEAR(stats.mean_q, q, 1e-4 * (0.1 + fabs(q)));
+        if (step % 2 == 0) {
+            const double actor_loss = ref_dpg_actor_loss(&r, batch, LANE_BATCH, NULL);
+            (void)ref_dqn_update(r.actor, &actor, step / 2);
+            CHECK_NEAR(stats.policy_loss, actor_loss, 1e-4 * (0.1 + fabs(actor_loss)));
+        }
+        add_lane_step(replay, KEPT + 9 + step);
+    }
+    CHECK_OK(gpur_replay_get_priority_stats(replay, &priorities));
+    CHECK_EQUAL(priorities.updates, 10 * LANE_BATCH);
+    close_reference(&r);
+    gpur_learner_destroy(td3);
+    gpur_replay_destroy(replay);
+    for (int f = 0; f <= LANE_FIELDS; f++)
+        gpur_device_free(device, lane.device[f]);
+}
+
 /* Target copies, launches, policies. */
 
 static int is_equal(gpur_learner *dpg, int32_t which, gpur_learner *other, int32_t other_which)
@@ -622,6 +742,24 @@ TEST(a_delayed_actor_and_the_targets_change_in_every_third_step_alone)
         }
         memcpy(before, after, sizeof before);
     }
+    gpur_learner_destroy(dpg);
+    dpg_fixture_close(&fixture);
+}
+
+/* The second training of the actor finds weights that were made too large by the first. */
+TEST(the_step_that_spoils_a_delayed_actor_has_the_learners_number)
+{
+    gpur_dpg_config c = delayed_config(3);
+    gpur_learner_stats stats = {.size = sizeof stats};
+    c.target_period = 100;
+    c.actor_optimizer.learning_rate = (gpur_schedule){.first = 3e38f, .last = 3e38f};
+    CHECK_OK(dpg_fixture_open(&fixture, device, 0));
+    gpur_learner *const dpg = dpg_fixture_learner(&fixture, &c);
+    CHECK(dpg);
+    CHECK_OK(gpur_learner_train(dpg, 9));
+    CHECK_FAILS(gpur_learner_sync(dpg), GPUR_INVALID_ARGUMENT, "actor: the learner has diverged: after train step 6");
+    CHECK_OK(gpur_learner_get_stats(dpg, &stats));
+    CHECK(stats.diverged_at == 6 && stats.steps == 9);
     gpur_learner_destroy(dpg);
     dpg_fixture_close(&fixture);
 }
@@ -1101,11 +1239,13 @@ int main(int argc, char **argv)
     RUN(tensor_cores_compute_nearly_the_same_and_the_cpu_the_same);
     if (!IN_RACE_CHECK) {
         RUN(gradients_are_finite_differences_of_the_losses_and_action_gradients_are_clipped);
+        RUN(steps_of_td3_on_lanes_agree_with_the_reference);
         RUN(initial_weights_of_actor_and_critic_are_independent);
         RUN(targets_of_both_networks_are_copied_every_period);
         RUN(how_steps_are_divided_into_calls_changes_no_bit);
         RUN(a_delayed_actor_and_the_targets_change_in_every_third_step_alone);
         RUN(a_delayed_actor_goes_on_from_a_file_with_the_same_bits);
+        RUN(the_step_that_spoils_a_delayed_actor_has_the_learners_number);
         RUN(the_settings_of_td3_are_those_of_the_paper);
         RUN(a_policy_acts_by_the_actor_that_was_published);
         RUN(a_policy_values_by_the_critic_that_was_published);

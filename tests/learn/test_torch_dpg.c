@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The first train steps of Ape-X DPG's networks against PyTorch's own (torch_dpg.py made torch_dpg.h), with Adam, and
- * with AdamW and soft targets: losses, the mean of Q and gradient norms of every step, and the last step's gradient of
- * every tensor. Weights and transitions follow from one hash on both sides. A batch has each transition once.
+ * with AdamW and soft targets, and of TD3's (torch_td3.py), with the weights at the end: losses, the mean of Q and
+ * gradient norms of every step, and the last step's gradient of every tensor. Weights and transitions follow from one
+ * hash on both sides. A batch has each transition once.
  */
 #include "support/torch_dpg.h"
+#include "support/torch_td3.h"
 #include "support/torch_unit.h"
 #include "test.h"
 #include "base/status.h"
@@ -65,9 +67,9 @@ static gpur_weight_info find(gpur_learner *dpg, const char *name)
     return info;
 }
 
-static void write_weights(gpur_learner *dpg, const torch_tensor *tensors)
+static void write_weights(gpur_learner *dpg, const torch_tensor *tensors, int tensor_count)
 {
-    for (const torch_tensor *t = tensors; t < tensors + TENSORS; t++) {
+    for (const torch_tensor *t = tensors; t < tensors + tensor_count; t++) {
         const int64_t count = find(dpg, t->name).count;
         CHECK(count > 0 && count <= LARGEST_TENSOR);
         for (int64_t i = 0; i < count; i++)
@@ -89,10 +91,39 @@ static void check_gradient(gpur_learner *dpg, const torch_tensor *pinned)
         CHECK_NEAR(values[count * k / 4], pinned->numbers[k], 1e-3 * fabs(pinned->numbers[k]) + 1e-4 * pinned->norm);
 }
 
+/* Numbers of a tensor at the end. A weight whose gradient is nearly 0 may move either way at a step of Adam. */
+static void check_weights(gpur_learner *dpg, const torch_weight *pinned, double tolerance)
+{
+    const int64_t count = find(dpg, pinned->name).count;
+    for (int32_t which = GPUR_WEIGHTS_ONLINE; which <= GPUR_WEIGHTS_TARGET; which++) {
+        CHECK_OK(gpur_learner_read_weights(dpg, which, pinned->name, values, count));
+        for (int k = 0; k < 4; k++)
+            CHECK_NEAR(values[count * k / 4], (which ? pinned->target : pinned->online)[k], tolerance);
+    }
+}
+
+/* Leaves the learner after the last step for more checks, and its replay. */
+static void train(const gpur_dpg_config *config, const torch_tensor *tensors, int count, const double (*steps)[5],
+                  gpur_replay *replay, gpur_learner **learner)
+{
+    CHECK_OK(gpur_dpg_create(replay, config, learner));
+    gpur_learner *const dpg = *learner;
+    write_weights(dpg, tensors, count);
+    for (int step = 0; step < TORCH_STEPS; step++) {
+        gpur_learner_stats got = {.size = sizeof got};
+        CHECK_OK(gpur_learner_train(dpg, 1));
+        CHECK_OK(gpur_learner_sync(dpg));
+        CHECK_OK(gpur_learner_get_stats(dpg, &got));
+        const float reported[] = {got.loss, got.policy_loss, got.mean_q, got.gradient_norm, got.policy_gradient_norm};
+        for (int i = 0; i < 5; i++)
+            CHECK_NEAR(reported[i], steps[step][i], 1e-4 * fabs(steps[step][i]) + 1e-5);
+    }
+    for (int t = 0; t < count; t++)
+        check_gradient(dpg, &tensors[t]);
+}
+
 static void check_training(int is_soft)
 {
-    const torch_tensor *const tensors = is_soft ? torch_soft : torch_plain;
-    const double(*const steps)[5] = is_soft ? torch_soft_steps : torch_plain_steps;
     gpur_replay *replay = NULL;
     gpur_writer *writer = NULL;
     gpur_learner *dpg = NULL;
@@ -105,19 +136,8 @@ static void check_training(int is_soft)
     config.batch_size = TORCH_ROWS, config.target_period = is_soft ? 1 : TORCH_TARGET_PERIOD;
     config.target_rate = is_soft ? TORCH_TAU : 1;
     config.actor_optimizer.weight_decay = config.critic_optimizer.weight_decay = is_soft ? TORCH_DECAY : 0;
-    CHECK_OK(gpur_dpg_create(replay, &config, &dpg));
-    write_weights(dpg, tensors);
-    for (int step = 0; step < TORCH_STEPS; step++) {
-        gpur_learner_stats got = {.size = sizeof got};
-        CHECK_OK(gpur_learner_train(dpg, 1));
-        CHECK_OK(gpur_learner_sync(dpg));
-        CHECK_OK(gpur_learner_get_stats(dpg, &got));
-        const float reported[] = {got.loss, got.policy_loss, got.mean_q, got.gradient_norm, got.policy_gradient_norm};
-        for (int i = 0; i < 5; i++)
-            CHECK_NEAR(reported[i], steps[step][i], 1e-4 * fabs(steps[step][i]) + 1e-5);
-    }
-    for (int t = 0; t < TENSORS; t++)
-        check_gradient(dpg, &tensors[t]);
+    train(&config, is_soft ? torch_soft : torch_plain, TENSORS, is_soft ? torch_soft_steps : torch_plain_steps, replay,
+          &dpg);
     gpur_learner_destroy(dpg);
     gpur_writer_destroy(writer);
     gpur_replay_destroy(replay);
@@ -133,12 +153,33 @@ TEST(they_do_with_decaying_weights_and_soft_targets)
     check_training(1);
 }
 
+TEST(the_networks_of_td3_train_as_pytorchs)
+{
+    enum { ALL = sizeof torch_td3 / sizeof *torch_td3 };
+    gpur_replay *replay = NULL;
+    gpur_writer *writer = NULL;
+    gpur_learner *td3 = NULL;
+    gpur_dpg_config config; /* but for the noise as it is set */
+    CHECK_OK(make_replay(&replay, &writer));
+    CHECK_OK(gpur_td3_config_init(&config, sizeof config));
+    config.actor.num_actions = TORCH_ACTIONS, config.target_noise = 0;
+    config.index_source = GPUR_UNIFORM_DISTINCT, config.batch_size = TORCH_ROWS;
+    train(&config, torch_td3, ALL, torch_td3_steps, replay, &td3);
+    CHECK_EQUAL(gpur_learner_weight_count(td3), ALL);
+    for (int t = 0; t < ALL; t++)
+        check_weights(td3, &torch_td3_weights[t], 5e-5);
+    gpur_learner_destroy(td3);
+    gpur_writer_destroy(writer);
+    gpur_replay_destroy(replay);
+}
+
 int main(int argc, char **argv)
 {
     test_main_begin(argc, argv);
     device = test_device();
     RUN(the_networks_of_ape_x_dpg_train_as_pytorchs);
     RUN(they_do_with_decaying_weights_and_soft_targets);
+    RUN(the_networks_of_td3_train_as_pytorchs);
     gpur_device_close(device);
     return test_main_end();
 }

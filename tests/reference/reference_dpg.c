@@ -4,6 +4,15 @@
 
 #include <math.h>
 #include <stddef.h>
+#include <string.h>
+
+ref_tensor *ref_dpg_find(ref_dpg *dpg, const char *name)
+{
+    const char *const rest = strchr(name, '.') + 1;
+    if (strncmp(name, "actor.", 6) == 0 || !dpg->second)
+        return ref_net_find(name[0] == 'a' ? dpg->actor : dpg->critic, rest);
+    return ref_net_find(rest[0] == '1' ? dpg->critic : dpg->second, rest + 2);
+}
 
 static double value_of(const ref_dpg *dpg, ref_net *critic, int target, const float *obs, const double *action,
                        ref_tape *tape)

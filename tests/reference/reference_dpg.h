@@ -21,6 +21,10 @@ typedef struct ref_dpg_row {
     const double *noise; /* (A) clipped, on the target's action; NULL: none */
 } ref_dpg_row;
 
+/* The tensor with a name as learners have it: "actor.trunk.0.weight", "critic.q.out.bias", "critic.2.q.out.bias". NULL:
+ * no such name. */
+ref_tensor *ref_dpg_find(ref_dpg *dpg, const char *name);
+
 /* Mean of the sum over the critics of w (Q(s, a) - y)^2 / 2, and the mean of Q(s, a) in *mean_q. Leaves its gradient in
  * the critics' g. */
 double ref_dpg_critic_loss(ref_dpg *dpg, ref_dpg_row *rows, int batch, double *mean_q);

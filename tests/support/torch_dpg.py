@@ -33,11 +33,12 @@ def numbers(count, sequence):
 
 
 class Network:
-    """Section 4.2 and appendix D of Horgan et al. 2018: tanh after the first layer alone."""
+    """Of three layers; `activations` follow the first two. By default as in section 4.2 and appendix D of Horgan et al.
+    2018: tanh after the first layer alone."""
 
-    def __init__(self, name, out, sizes, sequence):
+    def __init__(self, name, out, sizes, sequence, activations=(nn.Tanh(), nn.Identity())):
         layers = [nn.Linear(a, b).double() for a, b in zip(sizes, sizes[1:])]
-        self.net = nn.Sequential(layers[0], nn.Tanh(), *layers[1:])
+        self.net = nn.Sequential(layers[0], activations[0], layers[1], activations[1], layers[2])
         self.tensors = {}  # by name: the parameter, its sequence, the limit of its first values
         for layer_name, layer in zip(("trunk.0", "trunk.1", out), layers):
             for part in ("weight", "bias"):
@@ -56,8 +57,24 @@ class Network:
             yield f'    {{"{name}", {place}, {limit!r}, {np.sqrt((g * g).sum()):.9g}, {{{values}}}}},'
 
 
-def norm_of(net):
-    return torch.sqrt(sum((w.grad**2).sum() for w in net.parameters())).item()
+def norm_of(*nets):
+    return torch.sqrt(sum((w.grad**2).sum() for net in nets for w in net.parameters())).item()
+
+
+def q_of(net, obs, action):
+    return net(torch.cat([obs, action], 1))[:, 0]
+
+
+def batch():
+    """obs, next_obs, action, reward, discount."""
+    obs, next_obs = numbers(ROWS * FEATURES, 1).reshape(ROWS, -1), numbers(ROWS * FEATURES, 2).reshape(ROWS, -1)
+    action, reward = numbers(ROWS * ACTIONS, 3).reshape(ROWS, -1), numbers(ROWS, 4)
+    discount = torch.tensor([0.0 if row % 5 == 0 else float(np.float32(0.97)) for row in range(ROWS)]).double()
+    return obs, next_obs, action, reward, discount
+
+
+def step_line(*numbers_of_step):
+    return "    {" + ", ".join(f"{value:.9g}" for value in numbers_of_step) + "},"
 
 
 def train(is_soft):
@@ -68,13 +85,7 @@ def train(is_soft):
     targets = copy.deepcopy(actor), copy.deepcopy(critic)
     optimizers = [torch.optim.AdamW(net.parameters(), lr=RATE, weight_decay=DECAY) if is_soft else
                   torch.optim.Adam(net.parameters(), lr=RATE) for net in (actor, critic)]
-    obs, next_obs = numbers(ROWS * FEATURES, 1).reshape(ROWS, -1), numbers(ROWS * FEATURES, 2).reshape(ROWS, -1)
-    action, reward = numbers(ROWS * ACTIONS, 3).reshape(ROWS, -1), numbers(ROWS, 4)
-    discount = torch.tensor([0.0 if row % 5 == 0 else float(np.float32(0.97)) for row in range(ROWS)]).double()
-
-    def q_of(net, obs, action):
-        return net(torch.cat([obs, action], 1))[:, 0]
-
+    obs, next_obs, action, reward, discount = batch()
     lines = []
     for step in range(STEPS):
         with torch.no_grad():
@@ -94,8 +105,7 @@ def train(is_soft):
         assert 0.05 < clipped < 0.95, clipped
         optimizers[0].zero_grad()
         (-(slope.clamp(-CLIP, CLIP) * mu).sum(1).mean() + PENALTY * (z**2).sum(1).mean()).backward()
-        row = critic_loss.item(), actor_loss.mean().item(), mean_q, critic_norm, norm_of(actor)
-        lines.append("    {" + ", ".join(f"{value:.9g}" for value in row) + "},")
+        lines.append(step_line(critic_loss.item(), actor_loss.mean().item(), mean_q, critic_norm, norm_of(actor)))
         actor_lines = list(networks[0].lines())
         optimizers[0].step()
         if is_soft or (step + 1) % TARGET_PERIOD == 0:
@@ -126,4 +136,5 @@ def main():
         print(f"static const double {name}_steps[{STEPS}][5] = {{", *steps, "};", sep="\n")
 
 
-main()
+if __name__ == "__main__":
+    main()
