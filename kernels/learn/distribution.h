@@ -8,7 +8,7 @@
  *
  * For each head there are four functions: the mean, which is Q(s, a); the distribution of the target r + discount Z',
  * where Z' is a distribution; what is known of a row's distribution before its loss; and the part that one number has
- * of the loss, with its slope. Each sum has one order on all targets.
+ * of the loss, with its slope.
  */
 #pragma once
 
@@ -16,7 +16,7 @@
 #include "kernels/target/thread.h"
 
 /* Partial sums of one loop, which a CPU's vector instructions add, and whose loads a GPU's thread has in flight. */
-enum { GPUR_ATOM_SUMS = 8 };
+enum { GPUR_ATOM_SUMS = GPUR_WARP == 1 ? 16 : 4 };
 
 GPUR_FN float gpur_sum_of_sums(const float *sums)
 {
@@ -54,22 +54,24 @@ GPUR_FN float gpur_quantile_target(float reward, float discount, float quantile)
 }
 
 /*
- * Quantile Huber loss of theta, the quantile of tau: the mean over all targets t of |tau - [u < 0]| L(u) with u = t -
- * theta [Dabney et al. 2018, eq. 10], where L is Huber's loss over kappa: u^2 / (2 kappa) up to kappa and |u| - kappa /
- * 2 beyond, so that with kappa 0 it is the loss of quantile regression [Dabney et al. 2018b, eq. 3].
+ * Adds one target's part of the quantile Huber loss of theta, the quantile of tau, which is |tau - [u < 0]| L(u) with
+ * u = target - theta [Dabney et al. 2018, eq. 10], where L is Huber's loss over kappa: u^2 / (2 kappa) up to kappa and
+ * |u| - kappa / 2 beyond, so that with kappa 0 it is the loss of quantile regression [Dabney et al. 2018b, eq. 3].
  *
- * With c = min(|u| / kappa, 1) both are c (|u| - kappa c / 2), and c is the size of the derivative.
+ * With x = u / kappa, clipped to -1 to 1, both are x (u - kappa x / 2), and x is the derivative: no branch, so that a
+ * CPU computes many targets at once.
  */
 GPUR_FN void gpur_quantile_pair(float kappa, float inverse, float tau, float u, float *loss, float *slope)
 {
-    const int is_below = u < 0.0f;
-    const float size = fabsf(u), c = size * inverse < 1.0f ? size * inverse : 1.0f;
-    const float weight = is_below ? 1.0f - tau : tau;
-    *loss += weight * (c * (size - 0.5f * kappa * c));
-    *slope -= weight * (is_below ? -c : c);
+    const float ratio = u * inverse, below = ratio < 1.0f ? ratio : 1.0f, x = below > -1.0f ? below : -1.0f;
+    const float weighted = (u < 0.0f ? 1.0f - tau : tau) * x;
+    *loss += weighted * (u - 0.5f * kappa * x);
+    *slope -= weighted;
 }
 
-GPUR_FN float gpur_quantile_loss(int32_t atoms, float kappa, float tau, float theta, const float *target, float *slope)
+/* The mean over all targets, and its derivative by theta. */
+GPUR_FN float gpur_quantile_loss(int32_t atoms, float kappa, float tau, float theta, const float *__restrict__ target,
+                                 float *slope)
 {
     const float largest = 3.402823466e+38f, inverse = kappa * largest > 1.0f ? 1.0f / kappa : largest;
     float losses[GPUR_ATOM_SUMS] = {0.0f}, slopes[GPUR_ATOM_SUMS] = {0.0f};
