@@ -113,7 +113,8 @@ def our_actor(kind: str) -> Train:
     network = {"trunk": UNITS, "learning_rate": RATE}
     return lambda seed, evaluates: [(step + RANDOM, gain) for step, gain in trained(
         seed, evaluates, env="Pendulum", preset=kind.lower(), steps=STEPS - RANDOM, prepopulation=RANDOM,
-        capacity=STEPS, batch=BATCH, eval_period=PERIOD if evaluates else 0, agent={"actor": network, "critic": network})]
+        capacity=STEPS, batch=BATCH, eval_period=PERIOD if evaluates else 0,
+        agent={"actor": network, "critic": network})]
 
 
 CASES: tuple[tuple[str, str, dict[str, Callable[[str], Train]]], ...] = (
