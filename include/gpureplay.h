@@ -22,6 +22,7 @@
  *   gpureplay/returns.h       a cache of returns for a DQN learner: DQN(lambda)
  *   gpureplay/dqn.h           a learner of action values, which trains on a replay or on batches in host memory
  *   gpureplay/dpg.h           a learner of continuous actions: deterministic policy gradients
+ *   gpureplay/sac.h           a learner of continuous actions: soft actor-critic
  *   gpureplay/actor_critic.h  an actor-critic learner, which trains on batches in host memory
  *   gpureplay/checkpoint.h    saving and loading of replays, learners and weights
  *   gpureplay/policy.h        acting without a replay and without training
@@ -77,6 +78,7 @@
 #include "gpureplay/returns.h"
 #include "gpureplay/dqn.h"
 #include "gpureplay/dpg.h"
+#include "gpureplay/sac.h"
 #include "gpureplay/actor_critic.h"
 #include "gpureplay/checkpoint.h"
 #include "gpureplay/policy.h"

@@ -27,6 +27,7 @@
 #include "kernels/conv/preprocess.h"
 #include "kernels/conv/round_bf16.h"
 #include "kernels/learn/noisy_action.h"
+#include "kernels/learn/soft_value.h"
 #include "kernels/learn/softmax_choice.h"
 #include "kernels/learn/squashed_gaussian.h"
 #include "kernels/learn/target_action.h"

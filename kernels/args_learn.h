@@ -26,6 +26,8 @@
     X(gaussian_sample)                                                                                                 \
     X(gaussian_gradient)                                                                                               \
     X(target_action)                                                                                                   \
+    X(temperature_gradient)                                                                                            \
+    X(soft_value)                                                                                                      \
     X(action_gradient)                                                                                                 \
     X(actor_critic_loss)                                                                                               \
     X(fused_train_steps)
@@ -258,6 +260,8 @@ typedef struct gpur_gaussian_sample_args {
     float *action;                 /* (B, A) out: tanh(mean + sigma n), rows `action_pitch` floats apart */
     float *noise;                  /* (B, A) out: n */
     float *log_prob;               /* (B) out: log of the density of the action */
+    const float *log_alpha;        /* (1) */
+    float *entropy;                /* (B) out: alpha times log_prob; NULL: not wanted, as is log_alpha */
     int64_t batch, z_pitch, action_pitch;
     int64_t first_row; /* number of row 0 among all rows of the draw; (first_row + row) A + k numbers its component k */
     int32_t num_actions;
@@ -271,11 +275,10 @@ typedef struct gpur_gaussian_gradient_args {
     const float *bias;      /* (2 A) */
     const float *noise;     /* (B, A) */
     const float *slope;     /* (B, A) dQ / da, rows `slope_pitch` floats apart */
-    const float *log_alpha; /* (1); NULL: alpha is the member below */
+    const float *log_alpha; /* (1) */
     float *dz;              /* (B, 2 A) out, rows `z_pitch` floats apart */
     int64_t batch, z_pitch, slope_pitch;
     int32_t num_actions;
-    float alpha;
 } gpur_gaussian_gradient_args;
 
 /* The actions of a deterministic target policy, with clipped noise. The formulas are in
@@ -290,6 +293,31 @@ typedef struct gpur_target_action_args {
     float sigma, clip; /* of the noise; clip 0: none */
     uint64_t seed;
 } gpur_target_action_args;
+
+/* The value of actions drawn from a policy, by the least of its critics: kernels/learn/soft_value.h. */
+typedef struct gpur_soft_value_args {
+    const float *z;         /* (B, C) of the critics for obs and a drawn action, rows `z_pitch` floats apart, no bias */
+    const float *bias;      /* (C) */
+    const float *log_prob;  /* (B) of the actions */
+    const float *log_alpha; /* (1) */
+    float *dz;              /* (B, C) out, rows `z_pitch` floats apart: gradient of the least value: 1 for it, else 0 */
+    float *loss;            /* (B) out: alpha log pi - the least value */
+    float *entropy;         /* (B) out: -log pi */
+    int64_t batch, z_pitch;
+    int32_t critics;
+} gpur_soft_value_args;
+
+/* The gradient of a temperature's loss by its logarithm: kernels/learn/soft_value.h. */
+typedef struct gpur_temperature_gradient_args {
+    const float *log_prob;  /* (B) of actions drawn from the policy */
+    const float *log_alpha; /* (1) */
+    float *gradient;        /* (1) out */
+    float *loss;            /* (1) out */
+    float *alpha;           /* (1) out: the temperature of this step */
+    int64_t batch;
+    float target_entropy; /* of the policy */
+    int32_t is_fixed;     /* 1: the gradient is 0 */
+} gpur_temperature_gradient_args;
 
 /* The gradient of a deterministic policy's loss, the mean of -Q(s, mu(s)), by the actor's outputs before the head. */
 typedef struct gpur_action_gradient_args {

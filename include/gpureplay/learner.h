@@ -4,6 +4,7 @@
  *
  *   gpur_dqn_create            DQN on a replay                                          (dqn.h)
  *   gpur_dpg_create            deterministic policy gradients on a replay               (dpg.h)
+ *   gpur_sac_create            soft actor-critic on a replay                            (sac.h)
  *   gpur_actor_critic_create   an actor-critic on the caller's own batches              (actor_critic.h)
  *
  * and the functions below take any of them. Functions of one algorithm alone refuse the others with
@@ -96,14 +97,16 @@ typedef struct gpur_learner_stats {
     int64_t steps_enqueued;     /* train steps enqueued */
     int64_t skipped;            /* steps that found nothing to draw and changed nothing */
     int64_t target_copies;      /* copies of the weights to the target networks */
-    float loss;                 /* DPG: of the critic, the mean of w (Q(s, a) - y)^2 / 2. An actor-critic: the mean
-                                   over the rows of -log(p_a) (R - V) + value_coefficient (R - V)^2 */
+    float loss;                 /* DPG, SAC: of the critics, the mean of w (Q(s, a) - y)^2 / 2, summed over them. An
+                                   actor-critic: the mean over the rows of -log(p_a) (R - V) + value_coefficient
+                                   (R - V)^2 */
     float mean_loss;            /* its mean over the steps done since the last call, or if there were none, that call's:
                                    infinite if one of the losses was, NaN if the learner has diverged */
     float mean_q;               /* the mean over the batch of Q(s, a); an actor-critic: of V(s) */
     float gradient_norm;        /* before any clipping; DPG: of the critic; with dual_optimizer: of the policy's */
     float learning_rate;        /* DPG: of the critic */
-    float policy_loss;          /* DPG: mean of -Q(s, mu(s)), without the penalty. Others: NaN, as the next two */
+    float policy_loss;          /* DPG: mean of -Q(s, mu(s)), without the penalty. SAC: of alpha log pi(a|s) - min_i
+                                   Q_i(s, a). Others: NaN, as the next two */
     float policy_gradient_norm; /* DPG: before any clipping */
     float policy_learning_rate; /* DPG */
     double steps_per_second;    /* since the last call; 0 if no step was done */
@@ -126,6 +129,8 @@ typedef struct gpur_learner_stats {
                                    step */
     int64_t empty_refreshes;    /* refreshes that found no block at all: all entries are missing, and train steps train
                                    nothing until the next refresh; from 0 again after gpur_learner_load */
+    float temperature;          /* SAC: alpha, with which the step was done. Others: NaN, as the next */
+    float entropy;              /* SAC: of the policy, the mean of -log pi(a|s) of the actions drawn in the step */
 } gpur_learner_stats;
 
 /*

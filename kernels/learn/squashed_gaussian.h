@@ -103,20 +103,16 @@ GPUR_KERNEL(gaussian_sample)
             log_prob -= 0.5f * n * n + log_sigma + GPUR_HALF_LOG_2_PI + squashed.log_slope;
         }
         a->log_prob[b] = log_prob;
+        if (a->entropy)
+            a->entropy[b] = expf(a->log_alpha[0]) * log_prob;
     }
-}
-
-/* The temperature alpha. */
-GPUR_FN float gpur_alpha(const float *log_alpha, float alpha)
-{
-    return log_alpha ? expf(log_alpha[0]) : alpha;
 }
 
 GPUR_KERNEL(gaussian_gradient)
 {
     const gpur_span s = gpur_grid_span(at, a->batch);
     const int64_t actions = a->num_actions;
-    const float alpha = gpur_alpha(a->log_alpha, a->alpha), scale = 1.0f / (float)a->batch;
+    const float alpha = expf(a->log_alpha[0]), scale = 1.0f / (float)a->batch;
     for (int64_t b = s.first; b < s.last; b += s.step) {
         const float *const z = a->z + b * a->z_pitch, *const slope = a->slope + b * a->slope_pitch;
         float *const dz = a->dz + b * a->z_pitch;

@@ -127,6 +127,7 @@ int64_t gpur_struct_size(const char *name)
         STRUCT(gpur_actor_critic_config),
         STRUCT(gpur_actor_critic_losses),
         STRUCT(gpur_dpg_config),
+        STRUCT(gpur_sac_config),
         STRUCT(gpur_policy_config),
         STRUCT(gpur_policy_input),
         STRUCT(gpur_policy_output),

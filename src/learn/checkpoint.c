@@ -108,7 +108,8 @@ static gpur_status add_settings(const gpur_learner *learner, gpur_tensors *setti
             continue;
         snprintf(key, sizeof key, "%soptimizer", n->file_name);
         GPUR_TRY(gpur_tensors_add_metadata(settings, key, "%s", kinds[n->optimizer->config.kind]));
-        GPUR_TRY(gpur_network_text_add_settings(n->config, n->file_name, settings));
+        if (n->config)
+            GPUR_TRY(gpur_network_text_add_settings(n->config, n->file_name, settings));
         snprintf(key, sizeof key, "%sweights", n->file_name);
         GPUR_TRY(gpur_tensors_add_metadata(settings, key, "%" PRId64, gpur_params_weights(&n->network->params)));
     }
@@ -269,7 +270,7 @@ static void restore(gpur_learner *learner, const gpur_learner_state *state)
 static gpur_status load_opened(loading *load, gpur_learner *learner, gpur_stream *stream,
                                const gpur_checkpoint_options *options)
 {
-    gpur_learner_state state = {.train = {{.finite_loss = NAN}, {.finite_loss = NAN}}};
+    gpur_learner_state state = {.train = {{.finite_loss = NAN}, {.finite_loss = NAN}, {.finite_loss = NAN}}};
     GPUR_TRY(read(load, learner, stream, options, &state));
     GPUR_TRY(gpur_stream_finish(stream, enqueue_upload(learner, load->host, &state, stream)));
     restore(learner, &state);

@@ -69,7 +69,10 @@ static gpur_status reset_network(gpur_learner *learner, const gpur_trained *n, g
 {
     float *weights = NULL;
     GPUR_TRY(gpur_weights_alloc(learner->device, &n->network->params, &weights));
-    gpur_init_weights(&n->network->params, n->config, n->seed, weights);
+    if (n->config)
+        gpur_init_weights(&n->network->params, n->config, n->seed, weights);
+    else
+        weights[0] = n->first;
     const gpur_status status = gpur_optimizer_reset(n->optimizer, stream, weights);
     gpur_weights_free(learner->device, &n->network->params, weights);
     return status;
@@ -343,6 +346,7 @@ gpur_status gpur_learner_get_stats(gpur_learner *learner, gpur_learner_stats *st
     known.gradient_norm = view->state.gradient_norm;
     known.learning_rate = view->state.learning_rate;
     known.policy_loss = known.policy_gradient_norm = known.policy_learning_rate = NAN;
+    known.temperature = known.entropy = NAN;
     known.steps_per_second = view->steps_per_second;
     known.device_bytes = device_bytes(learner);
     known.pinned_bytes = pinned_bytes(learner);

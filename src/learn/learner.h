@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The handle of a learner, and the table of algorithms: gpur_algorithm_dqn, gpur_algorithm_dpg and
+ * The handle of a learner, and the table of algorithms: gpur_algorithm_dqn, gpur_algorithm_dpg, gpur_algorithm_sac and
  * gpur_algorithm_actor_critic are its entries, each in a folder of its own. The struct of each (gpur_dqn, gpur_dpg,
- * gpur_actor_critic) begins with a gpur_learner, which lists the networks that are trained, with their optimizers.
- * learner.c, weights.c and checkpoint.c work on that list, and never ask which algorithm it is.
+ * gpur_sac, gpur_actor_critic) begins with a gpur_learner, which lists the networks that are trained, with their
+ * optimizers. learner.c, weights.c and checkpoint.c work on that list, and never ask which algorithm it is.
  */
 #pragma once
 
@@ -14,16 +14,17 @@
 #include "learn/train_step.h"
 #include "replay/view.h"
 
-enum { GPUR_MAX_NETWORKS = 2 };
+enum { GPUR_MAX_NETWORKS = 3 };
 
 /* A network that a learner trains, with one optimizer. */
 typedef struct gpur_trained {
     const char *name;      /* stands before the names of its tensors, and in messages: "actor"; "": the only network */
     const char *file_name; /* stands before the names of its arrays in files: "", "critic." */
     const gpur_network *network;
-    const gpur_network_config *config;
+    const gpur_network_config *config; /* NULL: it has no layers, but a single number, whose first value is `first` */
     gpur_optimizer *optimizer;
-    uint64_t seed;          /* for the first weights */
+    uint64_t seed; /* for the first weights */
+    float first;
     int32_t pause;          /* train steps between two that train it; 0: each does */
     int32_t shares_weights; /* 1: a second optimizer of the network listed before, whose weights it changes, too */
     const char *value_name; /* names the mean of its values in messages: "mean Q" */
@@ -36,7 +37,7 @@ typedef struct gpur_learner_state {
     int64_t acts, steps_enqueued;
 } gpur_learner_state;
 
-enum { GPUR_MAX_LEARNER_SCALARS = 24 };
+enum { GPUR_MAX_LEARNER_SCALARS = 32 };
 
 typedef struct gpur_learner_part {
     const gpur_part *part;

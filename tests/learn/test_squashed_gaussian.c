@@ -38,13 +38,13 @@ static void make_batch(batch *b, float mean, float log_sigma)
     random_floats(3, b->slope, B * ACTION_PITCH);
     for (int i = 0; i < B * Z_PITCH; i++)
         b->z[i] *= i % Z_PITCH < A ? mean : log_sigma;
-    b->log_alpha[0] = -0.75f;
     b->state.step = (uint64_t)5 << 32 | 7;
 }
 
 /* Runs the kernels on a copy on the device, and reads all of it back. `draws` 0: the noise is given. */
 static gpur_status run(batch *b, gpur_grid grid, uint64_t seed, int64_t first_row, int draws, float alpha)
 {
+    b->log_alpha[0] = logf(alpha);
     batch *const there = upload_to_device(device, b, sizeof *b);
     gpur_gaussian_sample_args sample = {0};
     gpur_gaussian_gradient_args gradient = {0};
@@ -55,7 +55,7 @@ static gpur_status run(batch *b, gpur_grid grid, uint64_t seed, int64_t first_ro
     sample.batch = B, sample.z_pitch = Z_PITCH, sample.action_pitch = ACTION_PITCH;
     sample.first_row = first_row, sample.num_actions = A, sample.seed = seed;
     gradient.z = there->z, gradient.bias = there->bias, gradient.noise = there->noise, gradient.slope = there->slope;
-    gradient.log_alpha = alpha > 0 ? NULL : there->log_alpha, gradient.alpha = alpha;
+    gradient.log_alpha = there->log_alpha;
     gradient.dz = there->dz, gradient.batch = B, gradient.z_pitch = Z_PITCH, gradient.slope_pitch = ACTION_PITCH;
     gradient.num_actions = A;
     gpur_device_force_grid(device, grid);
@@ -126,7 +126,7 @@ TEST(draws_and_their_log_probabilities_follow_from_seed_step_row_and_component_a
         for (int g = 0; g < 4; g++) {
             const int64_t first_row = s == 3 ? B : 0;
             make_batch(&b, sizes[s][0], sizes[s][1]);
-            CHECK_OK(run(&b, grids[g], (uint64_t)3 << 40 | 9, first_row, 1, 0));
+            CHECK_OK(run(&b, grids[g], (uint64_t)3 << 40 | 9, first_row, 1, 1));
             for (int row = 0; row < B; row++)
                 check_row(&b, row, (uint64_t)3 << 40 | 9, first_row);
             if (g == 0)
@@ -155,10 +155,9 @@ TEST(gradients_are_finite_differences_and_those_of_clipped_log_sigmas_are_0)
     static batch b;
     int clipped = 0;
     for (int s = 0; s < 4; s++) {
-        const float fixed = s % 2 ? 0.3f : 0.0f;
+        const double alpha = s % 2 ? 0.3 : 1.25, h = 1e-5;
         make_batch(&b, sizes[s][0], sizes[s][1]);
-        const double alpha = s % 2 ? 0.3 : exp((double)b.log_alpha[0]), h = 1e-5;
-        CHECK_OK(run(&b, any_grid, 4, 0, 1, fixed));
+        CHECK_OK(run(&b, any_grid, 4, 0, 1, (float)alpha));
         for (int i = 0; i < B * 2 * A; i++) {
             const int row = i / (2 * A), column = i % (2 * A);
             const double raw = (double)b.z[row * Z_PITCH + column] + (double)b.bias[column];
@@ -419,7 +418,7 @@ TEST(log_probabilities_are_logs_of_the_density)
 {
     static batch b;
     make_batch(&b, 1.5f, 1);
-    CHECK_OK(run(&b, any_grid, 6, 0, 1, 0));
+    CHECK_OK(run(&b, any_grid, 6, 0, 1, 1));
     for (int row = 0; row < B; row++) {
         double log_density = 0, least = 1;
         for (int k = 0; k < A; k++) {

@@ -27,7 +27,7 @@ PLAIN = {
     "void": "None", "char": "c_char", "float": "c_float", "double": "c_double", "uint8_t": "c_uint8",
     "int32_t": "c_int32", "int64_t": "c_int64", "uint64_t": "c_uint64", "size_t": "c_size_t", "gpur_status": "c_int32",
 }
-CAPITALS = {"dqn": "DQN", "dpg": "DPG", "ga3c": "GA3C"}  # of names of classes
+CAPITALS = {"dqn": "DQN", "dpg": "DPG", "sac": "SAC", "ga3c": "GA3C"}  # of names of classes
 
 # The headers.
 
@@ -198,6 +198,9 @@ SETTINGS = {
     "DQNSettings": ("DQNConfig", "NetworkAndOptimizer, ReturnsSettings, ", DRAW, ""),
     "DDPGSettings": ("DPGConfig", "TypedDict, ", {**dict.fromkeys(("actor", "critic"), "NetworkAndOptimizer"), **DRAW},
                      ""),
+    "SACSettings": ("SACConfig", "TypedDict, ",
+                    {**dict.fromkeys(("actor", "critic"), "NetworkAndOptimizer"),
+                     "temperature_optimizer": "OptimizerSettings", **DRAW}, ""),
     "ActorCriticSettings": ("ActorCriticConfig", "NetworkAndOptimizer, ", {}, ""),
     "PolicySettings": ("PolicyConfig", "NetworkSettings, ", {}, ""),
     "PolicyArguments": (None, "PolicySettings, ", {"device": "str | TorchDevice | Device", "check_nan": "bool"}, ""),

@@ -41,7 +41,7 @@ The main names:
     Apex            Ape-X over a buffer and a learner of your own: actors in threads or processes, advance, save, stats
     GA3C            GA3C, A3C and A2C over an actor-critic of your own: agents, predictors, trainers; advance, evaluate
     ActorCritic     a learner of a policy and a value on batches of your own: train, policy, weights, save, load
-    DDPG, TD3       learners of continuous actions: train, policy, weights, save, load, stats
+    DDPG, SAC, TD3  learners of continuous actions: train, policy, weights, save, load, stats
     Policy          a network that acts beside a learner, or without one: act, pull, save, load, get_weights
     Batch, Array    what `sample` returns, and one of its arrays on CUDA
     SequenceBatch   what `sample_sequences` returns: (batch_size, length, ...) arrays for recurrent agents
@@ -70,7 +70,7 @@ from ._actor_critic import ActorCritic
 from ._apex import Apex
 from ._batch import Array, Batch, SequenceBatch
 from ._buffer import ReplayBuffer
-from ._ddpg import DDPG, TD3
+from ._ddpg import DDPG, SAC, TD3
 from ._device import Device
 from ._ga3c import GA3C
 from ._handle import file_info
@@ -85,7 +85,7 @@ from ._run import EnvError, Run
 from ._show import show_config
 from ._train import TrainResult, train, train_apex, train_ddpg, train_dqn, train_ga3c, train_offline
 from ._tuples import (ActorCriticLosses, ApexStats, DDPGStats, DeviceInfo, FileInfo, GA3CStats, LaneStats,
-                      LearnerStats, Plan, PolicyStats, PriorityStats, RunEvent, RunStats, Stats)
+                      LearnerStats, Plan, PolicyStats, PriorityStats, RunEvent, RunStats, SACStats, Stats)
 from ._writer import Writer
 
 __version__: str = lib.gpur_version().decode()
@@ -94,7 +94,7 @@ __all__ = [
     "Closed", "DDPG", "DDPGStats", "DQN", "Device", "DeviceError", "DeviceInfo", "EnvError", "Evicted", "FileError",
     "FileInfo", "GA3C", "GA3CStats", "GpureplayError", "Interrupted", "InvalidArgument", "LaneBuffer", "LaneStats",
     "LearnerStats", "OutOfMemory", "Plan", "Policy", "PolicyStats", "Preset", "PriorityStats", "QRDQN",
-    "ReplayBuffer", "Run", "RunEvent", "RunStats", "SequenceBatch", "Stats", "TD3", "TooFew", "TrainResult",
-    "Unavailable", "Weights", "WouldBlock", "Writer", "file_info", "make_env", "make_vec", "preset", "show_config",
-    "train", "train_apex", "train_ddpg", "train_dqn", "train_ga3c", "train_offline",
+    "ReplayBuffer", "Run", "RunEvent", "RunStats", "SAC", "SACStats", "SequenceBatch", "Stats", "TD3", "TooFew",
+    "TrainResult", "Unavailable", "Weights", "WouldBlock", "Writer", "file_info", "make_env", "make_vec", "preset",
+    "show_config", "train", "train_apex", "train_ddpg", "train_dqn", "train_ga3c", "train_offline",
 ]

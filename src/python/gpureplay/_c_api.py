@@ -728,6 +728,8 @@ class LearnerStats(Sized):
         ("cache_bytes", c_int64),
         ("diverged_at", c_int64),
         ("empty_refreshes", c_int64),
+        ("temperature", c_float),
+        ("entropy", c_float),
     ]
 
 
@@ -1094,6 +1096,31 @@ class RunStats(Sized):
     ]
 
 
+class SACConfig(Sized):
+    c_name = "gpur_sac_config"
+    _fields_ = [
+        ("size", c_uint64),
+        ("actor", NetworkConfig),
+        ("critic", NetworkConfig),
+        ("actor_optimizer", OptimizerConfig),
+        ("critic_optimizer", OptimizerConfig),
+        ("temperature_optimizer", OptimizerConfig),
+        ("temperature", c_float),
+        ("fixed_temperature", c_int32),
+        ("target_entropy", c_float),
+        ("critics", c_int32),
+        ("index_source", c_int32),
+        ("beta", Schedule),
+        ("batch_size", c_int64),
+        ("target_period", c_int64),
+        ("target_rate", c_float),
+        ("math", c_int32),
+        ("seed", c_uint64),
+        ("demonstrations", c_void_p),
+        ("demonstration_ratio", c_float),
+    ]
+
+
 class SequenceConfig(Sized):
     c_name = "gpur_sequence_config"
     _fields_ = [
@@ -1194,7 +1221,8 @@ STRUCTS: list[type[Struct]] = [
         EnvInfo, EnvResult, EnvType, VectorResult, VectorEnvType, FastDQNConfig, GA3CConfig, LaneDraw, LaneStats,
         LearnerStats, WeightInfo, ReplayPlan, PlayConfig, PlayResult, PolicyConfig, PolicyInput, PolicyOutput,
         PolicyStats, PriorityStats, ReplayConfig, FieldInfo, ReplayStats, RunEvent, RunConfig, FastDQNStats, GA3CStats,
-        ApexStats, RunStats, SequenceConfig, TrainingConfig, TrainingSettings, WriterConfig, StepInput, EpisodeInfo,
+        ApexStats, RunStats, SACConfig, SequenceConfig, TrainingConfig, TrainingSettings, WriterConfig, StepInput,
+        EpisodeInfo,
 ]
 FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {  # result, arguments
     "gpur_actor_critic_config_init": (c_int32, [c_void_p, c_uint64]),
@@ -1346,6 +1374,8 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {  # result, arguments
     "gpur_run_get_stats": (c_int32, [c_void_p, c_void_p]),
     "gpur_run_save": (c_int32, [c_void_p, c_char_p]),
     "gpur_run_load": (c_int32, [c_void_p, c_char_p, c_int32]),
+    "gpur_sac_config_init": (c_int32, [c_void_p, c_uint64]),
+    "gpur_sac_create": (c_int32, [c_void_p, c_void_p, c_void_p]),
     "gpur_schedule_at": (c_float, [c_void_p, c_int64]),
     "gpur_sequence_config_init": (c_int32, [c_void_p, c_uint64]),
     "gpur_replay_sample_sequences": (c_int32, [c_void_p, c_void_p, c_void_p, c_void_p]),

@@ -59,7 +59,7 @@ CHOICES: dict[str, dict[str, int]] = {
 # Settings that are 0 or 1 in C.
 FLAGS = ("centered", "double_dqn", "target_copy_first", "deterministic", "concurrent", "synchronized",
          "whole_episodes", "burst", "truncation_terminates", "restarts", "dual_optimizer",
-         "drop_terminal")
+         "drop_terminal", "fixed_temperature")
 
 _RENAMED = {"kind": "optimizer", "lambda": "lambda_"}  # members; "lambda" is Python's
 _OTHERS = ("size", "trunk_count", "index_source", "check_finite", "epsilon_count")  # members that are no settings

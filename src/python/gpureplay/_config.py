@@ -6,7 +6,7 @@ from __future__ import annotations
 import ctypes
 import os
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Union
 
 import numpy as np
 
@@ -466,39 +466,45 @@ def actor_critic_config(settings: Mapping[str, Any]) -> _c_api.ActorCriticConfig
     return config
 
 
-# Deterministic policy gradients.
+# Learners of continuous actions.
 
-_DDPG_NETWORKS = ("actor", "critic")
-
-
-def _ddpg_parts(config: _c_api.DPGConfig, owner: str) -> _Parts:
-    """The network and the optimizer of the actor or the critic."""
-    return [(part, settings_in(type(part))) for part in (getattr(config, owner), getattr(config, f"{owner}_optimizer"))]
+ActionConfig = Union[_c_api.DPGConfig, _c_api.SACConfig]
 
 
-def _put_network(config: _c_api.DPGConfig, owner: str, settings: Settings) -> None:
+def _owners_of(config: ActionConfig) -> tuple[str, ...]:
+    """The settings that are dicts: of a network with its optimizer, and of an optimizer."""
+    return ("actor", "critic", "temperature_optimizer") if isinstance(config, _c_api.SACConfig) else ("actor", "critic")
+
+
+def _parts_of_owner(config: ActionConfig, owner: str) -> _Parts:
+    names = (owner,) if owner.endswith("_optimizer") else (owner, f"{owner}_optimizer")
+    return [(part, settings_in(type(part))) for part in (getattr(config, name) for name in names)]
+
+
+def _put_owner(config: ActionConfig, owner: str, settings: Settings) -> None:
     if not isinstance(settings, Mapping):
-        raise TypeError(f"{owner} is {settings!r}; it must be a dict of settings, as {{\"trunk\": [128]}}")
-    parts = _ddpg_parts(config, owner)
+        example = '{"learning_rate": 1e-4}' if owner.endswith("_optimizer") else '{"trunk": [128]}'
+        raise TypeError(f"{owner} is {settings!r}; it must be a dict of settings, as {example}")
+    parts = _parts_of_owner(config, owner)
     names = [name for _, members in parts for name in members]
     _put_settings(parts, settings, _unknown(names, f" of {owner}"))
 
 
-def ddpg_config(init: Any, settings: Mapping[str, Any], num_actions: int, index_source: int) -> _c_api.DPGConfig:
-    """The defaults that `init` sets, overridden by `settings`. index_source is the buffer's."""
-    config = _c_api.DPGConfig()
+def put_action_settings(config: ActionConfig, init: Any, settings: Mapping[str, Any], num_actions: int,
+                        index_source: int) -> None:
+    """Sets the defaults that `init` sets, overridden by `settings`. index_source is the buffer's."""
     check(init(ctypes.addressof(config), ctypes.sizeof(config)))
     config.actor.num_actions = num_actions
-    for owner in _DDPG_NETWORKS:
+    owners = _owners_of(config)
+    for owner in owners:
         if owner in settings:
-            _put_network(config, owner, settings[owner])
-    own = settings_in(_c_api.DPGConfig)
-    unknown = _unknown_of_learner(_unknown((*_DDPG_NETWORKS, *own, *_NO_MEMBERS)))
-    _put_settings([(config, own)], settings, unknown, (*_DDPG_NETWORKS, *_NO_MEMBERS))
+            _put_owner(config, owner, settings[owner])
+    own = settings_in(type(config))
+    unknown = _unknown_of_learner(_unknown((*owners, *own, *_NO_MEMBERS)))
+    _put_settings([(config, own)], settings, unknown, (*owners, *_NO_MEMBERS))
     _refuse_unused_ratio(settings)
     config.index_source = _learner_source(settings.get("distinct"), settings.get("prioritized"), index_source,
                                           config.index_source)
-    return config
 
 
 # Runs.
@@ -651,7 +657,7 @@ def settings_of_learner(config: _c_api.DQNConfig) -> Settings:
     return {**_without_unused_ratio(config, found), **_draw_of(config.index_source)}
 
 
-def _without_unused_ratio(config: _c_api.DQNConfig | _c_api.DPGConfig, found: Settings) -> Settings:
+def _without_unused_ratio(config: _c_api.DQNConfig | ActionConfig, found: Settings) -> Settings:
     return {name: value for name, value in found.items() if name != "demonstration_ratio" or config.demonstrations}
 
 
@@ -660,10 +666,11 @@ def settings_of(config: Struct) -> Settings:
     return _settings_of(_parts_of(config))
 
 
-def settings_of_ddpg(config: _c_api.DPGConfig) -> Settings:
-    networks = {owner: _settings_of(_ddpg_parts(config, owner)) for owner in _DDPG_NETWORKS}
-    own = _without_unused_ratio(config, _values_of(config, settings_in(_c_api.DPGConfig)))
-    return {**networks, **own, **_draw_of(config.index_source)}
+def settings_of_actions(config: ActionConfig) -> Settings:
+    """Of a learner of continuous actions."""
+    owners = {owner: _settings_of(_parts_of_owner(config, owner)) for owner in _owners_of(config)}
+    own = _without_unused_ratio(config, _values_of(config, settings_in(type(config))))
+    return {**owners, **own, **_draw_of(config.index_source)}
 
 
 def apex_networks(networks: list[_c_api.NetworkConfig]) -> _c_api.ApexNetworks:
@@ -756,11 +763,12 @@ def keywords_of_buffer(replay: _c_api.ReplayConfig) -> Settings:
     return {**buffer, "fields": dict(map(_field_of, replay.fields[:replay.field_count]))}
 
 
-def keywords_of_learner(config: _c_api.DQNConfig | _c_api.DPGConfig | _c_api.ActorCriticConfig) -> Settings:
-    """Of `DQN`, `DDPG` or `ActorCritic`. One that says nothing special of how it samples samples as its buffer does."""
+def keywords_of_learner(config: _c_api.DQNConfig | ActionConfig | _c_api.ActorCriticConfig) -> Settings:
+    """Of `DQN`, `DDPG`, `SAC` or `ActorCritic`. One that says nothing special of how it samples samples as its buffer
+    does."""
     if isinstance(config, _c_api.ActorCriticConfig):
         return {"obs": _field_of(config.obs)[1], **settings_of(config)}
-    found = settings_of_learner(config) if isinstance(config, _c_api.DQNConfig) else settings_of_ddpg(config)
+    found = settings_of_learner(config) if isinstance(config, _c_api.DQNConfig) else settings_of_actions(config)
     return {key: value for key, value in found.items() if value or key not in _DRAW_SETTINGS}
 
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""The learners of continuous actions by deterministic policy gradients, trained on the device without copies to the
-host."""
+"""The learners of continuous actions: by deterministic policy gradients, and soft actor-critic. They are trained on the
+device without copies to the host."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from . import _c_api
 from ._buffer import ReplayBuffer
 from ._lanes import LaneBuffer
-from ._config import ddpg_config, index_source_of, settings_of_ddpg, settings_text
+from ._config import ActionConfig, index_source_of, put_action_settings, settings_of_actions, settings_text
 from ._flatten import Translation
 from ._learner import ReplayLearner, refuse_other_buffers, refuse_unread
 from ._library import Advice, InvalidArgument, lib
@@ -18,12 +18,12 @@ from ._policy import Policy
 from ._schema import Field
 from ._spaces import actions_refusal, bounds_refusal, has_floats
 from ._struct import read_tuple
-from ._tuples import DDPGStats
+from ._tuples import DDPGStats, SACStats
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from ._settings import DDPGSettings, PolicyArguments
+    from ._settings import DDPGSettings, PolicyArguments, SACSettings
 
 
 def _refuse_bounds(space: Any) -> None:
@@ -35,7 +35,54 @@ def _refuse_bounds(space: Any) -> None:
         raise InvalidArgument(bounds_refusal(space))
 
 
-class DDPG(ReplayLearner):
+class ActionLearner(ReplayLearner):
+    """What `DDPG`, `TD3` and `SAC` share: an actor and critics of action vectors, trained on a buffer."""
+
+    _advice = Advice('{network}={"learning_rate": ...}', '{network}={"clip_norm": ...}')
+
+    def _create(self, buffer: ReplayBuffer | LaneBuffer, config: ActionConfig, init: Any, create: Any,
+                settings: Any) -> None:
+        """Creates the learner by these functions of the library, with `settings` over the defaults."""
+        refuse_other_buffers(buffer)
+        refuse_unread(buffer, "float32")
+        _refuse_bounds(buffer._action_space)
+        fields = {field.name: field for field in buffer.fields}
+        shape = fields["action"].shape if "action" in fields else ()
+        if len(shape) != 1:
+            raise InvalidArgument(f"the buffer's action has shape {shape}; it must have one axis, as in "
+                                  "((num_actions,), \"float32\")")
+        put_action_settings(config, init, settings, shape[0], index_source_of(buffer._spec.config))
+        super().__init__(buffer, create, config, settings.get("demonstrations"))
+        self._translation = Translation(buffer._flattener)
+        self._translation.warn(self.config["actor"])
+        self._num_actions: int = shape[0]
+        self._obs = Field("obs", fields["obs"].shape, fields["obs"].dtype)
+
+    def policy(self, **options: Unpack[PolicyArguments]) -> Policy:
+        """A policy with the actor's network, the seed, the device and the present weights. `options` are other
+        arguments of `Policy`."""
+        return Policy.for_learner(self, **options)
+
+    def _stats(self) -> _c_api.LearnerStats:
+        stats = _c_api.LearnerStats()
+        self._call(lib.gpur_learner_get_stats, ctypes.addressof(stats))
+        self._warn_of_invalid_actions(stats.invalid_actions, "-1 to 1")
+        return stats
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """The settings by name, including the defaults. A copy."""
+        return settings_of_actions(self._config)
+
+    def __repr__(self) -> str:
+        name = type(self).__name__
+        if self.closed:
+            return f"<gpureplay.{name}, actions of {self._num_actions} numbers, closed>"
+        state = f"actions of {self._num_actions} numbers, on {self._buffer.device.name}"
+        return f"<gpureplay.{name}, {state}; {settings_text(self.config, 'batch_size target_period prioritized seed')}>"
+
+
+class DDPG(ActionLearner):
     """A learner of deterministic policy gradients on a buffer: an actor mu(s) and a critic Q(s, a), as in Ape-X DPG. A
     whole train step of both (sample, gather, forward, targets, losses, backward, updates, target copies) runs on the
     device. Policies act by its actor:
@@ -63,49 +110,16 @@ class DDPG(ReplayLearner):
     """
 
     _init = lib.gpur_dpg_config_init
-    _advice = Advice('{network}={"learning_rate": ...}', '{network}={"clip_norm": ...}')
+    _init = lib.gpur_dpg_config_init
 
     def __init__(self, buffer: ReplayBuffer | LaneBuffer, **settings: Unpack[DDPGSettings]):
-        refuse_other_buffers(buffer)
-        refuse_unread(buffer, "float32")
-        _refuse_bounds(buffer._action_space)
-        fields = {field.name: field for field in buffer.fields}
-        shape = fields["action"].shape if "action" in fields else ()
-        if len(shape) != 1:
-            raise InvalidArgument(f"the buffer's action has shape {shape}; it must have one axis, as in "
-                                  "((num_actions,), \"float32\")")
-        config = ddpg_config(self._init, settings, shape[0], index_source_of(buffer._spec.config))
-        super().__init__(buffer, lib.gpur_dpg_create, config, settings.get("demonstrations"))
-        self._translation = Translation(buffer._flattener)
-        self._translation.warn(self.config["actor"])
-        self._num_actions: int = shape[0]
-        self._obs = Field("obs", fields["obs"].shape, fields["obs"].dtype)
-
-    def policy(self, **options: Unpack[PolicyArguments]) -> Policy:
-        """A policy with the actor's network, the seed, the device and the present weights. `options` are other
-        arguments of `Policy`."""
-        return Policy.for_learner(self, **options)
+        self._create(buffer, _c_api.DPGConfig(), self._init, lib.gpur_dpg_create, settings)
 
     @property
     def stats(self) -> DDPGStats:
         """Statistics as of the last finished launch. Call `sync` before to include all. RuntimeWarning: transitions
         trained nothing since the last read, as their actions are not -1 to 1."""
-        stats = _c_api.LearnerStats()
-        self._call(lib.gpur_learner_get_stats, ctypes.addressof(stats))
-        self._warn_of_invalid_actions(stats.invalid_actions, "-1 to 1")
-        return read_tuple(DDPGStats, stats)
-
-    @property
-    def config(self) -> dict[str, Any]:
-        """The settings by name, including the defaults. A copy."""
-        return settings_of_ddpg(self._config)
-
-    def __repr__(self) -> str:
-        name = type(self).__name__
-        if self.closed:
-            return f"<gpureplay.{name}, actions of {self._num_actions} numbers, closed>"
-        state = f"actions of {self._num_actions} numbers, on {self._buffer.device.name}"
-        return f"<gpureplay.{name}, {state}; {settings_text(self.config, 'batch_size target_period prioritized seed')}>"
+        return read_tuple(DDPGStats, self._stats())
 
 
 class TD3(DDPG):
@@ -123,3 +137,40 @@ class TD3(DDPG):
     """
 
     _init = lib.gpur_td3_config_init
+
+
+class SAC(ActionLearner):
+    """A learner of soft actor-critic on a buffer [Haarnoja et al. 2018]: a policy pi(a|s) whose entropy is part of what
+    it maximizes, and two critics. A whole train step of all of them and of the temperature runs on the device. Policies
+    draw actions from its actor, or with `greedy` act by its mean:
+
+        learner = gpureplay.SAC(buffer, actor={"trunk": [64, 64]}, critic={"trunk": [64, 64]})
+        policy = learner.policy()
+        actions = policy.act_vectors(obs)
+        learner.train()
+        policy.pull(learner)
+
+    buffer: as for `DDPG`.
+    actor, critic: the settings of each network and its optimizer, as for `DQN`: trunk (dense layers), hidden,
+        hidden_activation, init, init_scale; optimizer, learning_rate, clip_norm, ... `critic` describes each of the
+        critics, whose tensors are "critic.1.trunk.0.weight", "critic.2.trunk.0.weight" and so on.
+    temperature: the weight of the entropy beside the rewards, with which training begins; default 1. It is learned,
+        with the settings of temperature_optimizer, so that the policy's entropy stays near target_entropy for each
+        number of an action; or with fixed_temperature=True it stays what it is. Its logarithm is the tensor
+        "temperature.log_alpha", which can be set.
+    settings: the other members of gpur_sac_config by name (include/gpureplay/sac.h): target_entropy, critics,
+        batch_size, target_period, target_rate, beta, math, seed; and prioritized, distinct, demonstrations and
+        demonstration_ratio, as for `DQN`.
+
+    One thread trains. Any number of threads may pull its weights and read `stats` meanwhile.
+    """
+
+    def __init__(self, buffer: ReplayBuffer | LaneBuffer, **settings: Unpack[SACSettings]):
+        self._create(buffer, _c_api.SACConfig(), lib.gpur_sac_config_init, lib.gpur_sac_create, settings)
+
+    @property
+    def stats(self) -> SACStats:
+        """Statistics as of the last finished launch: those of `DDPG`, the temperature and the policy's entropy. Call
+        `sync` before to include all. RuntimeWarning: transitions trained nothing since the last read, as their actions
+        are not -1 to 1."""
+        return read_tuple(SACStats, self._stats())

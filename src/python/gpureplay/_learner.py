@@ -15,8 +15,8 @@ import numpy as np
 from . import _c_api
 from ._buffer import ReplayBuffer
 from ._lanes import LaneBuffer
-from ._config import (index_source_of, learner_config, refuse_document, refuse_doubtful_layout, settings_of_learner,
-                      settings_text)
+from ._config import (ActionConfig, index_source_of, learner_config, refuse_document, refuse_doubtful_layout,
+                      settings_of_learner, settings_text)
 from ._device import caller_depth
 from ._flatten import Translation
 from ._handle import Handle, Progress, WeakItems, call_with_file, says_stop
@@ -148,14 +148,14 @@ class Learner(Handle):
 
 
 class ReplayLearner(Learner):
-    """What `DQN` and `DDPG` share: they train on a buffer."""
+    """What `DQN`, `DDPG` and `SAC` share: they train on a buffer."""
 
     _buffer: ReplayBuffer | LaneBuffer
     _invalid_actions = 0  # of which the last read of stats knew
     stats: Any
 
     def __init__(self, buffer: ReplayBuffer | LaneBuffer, create: Callable[..., int],
-                 config: _c_api.DQNConfig | _c_api.DPGConfig, demonstrations: Any):
+                 config: _c_api.DQNConfig | ActionConfig, demonstrations: Any):
         """create: the library's function."""
         if demonstrations is not None and not isinstance(demonstrations, ReplayBuffer):
             raise TypeError(f"demonstrations is {demonstrations!r}; it must be a gpureplay.ReplayBuffer, or None")

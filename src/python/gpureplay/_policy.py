@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from ._actor_critic import ActorCritic
-    from ._ddpg import DDPG
+    from ._ddpg import ActionLearner
     from ._settings import PolicyArguments, PolicySettings
 
 FLOAT32, INT32, _UINT32, _UINT64 = (np.dtype(kind) for kind in (np.float32, np.int32, np.uint32, np.uint64))
@@ -131,9 +131,9 @@ class Policy(Handle):
     @classmethod
     def open(cls, path: str | os.PathLike[str], *, device: str | TorchDevice | Device = "auto", check_nan: bool = True,
              **options: Any) -> Policy:
-        """A policy from a file alone, which describes its network: of `DQN.save`, `DDPG.save` (its actor),
-        `ActorCritic.save`, `save_weights` or `Policy.save`; or from the folder of a run (`train(out=)`), of whose
-        learners it takes the one after the most train steps.
+        """A policy from a file alone, which describes its network: of `DQN.save`, `DDPG.save` and `SAC.save` (the
+        actor), `ActorCritic.save`, `save_weights` or `Policy.save`; or from the folder of a run (`train(out=)`), of
+        whose learners it takes the one after the most train steps.
 
         From the folder of a run, or from learner.safetensors or best.safetensors in it or in its checkpoint, the policy
         takes observations as the environment gives them, and gives the actions that it takes: config.json of the run
@@ -166,9 +166,9 @@ class Policy(Handle):
         return policy
 
     @classmethod
-    def for_learner(cls, agent: DQN | DDPG | ActorCritic, **options: Unpack[PolicyArguments]) -> Policy:
-        """A policy with the network, the seed, the device and the online weights of a learner; of a `DDPG` those of
-        its actor. `options` are other arguments of the constructor."""
+    def for_learner(cls, agent: DQN | ActionLearner | ActorCritic, **options: Unpack[PolicyArguments]) -> Policy:
+        """A policy with the network, the seed, the device and the online weights of a learner; of a `DDPG`
+        or `SAC` those of its actor. `options` are other arguments of the constructor."""
         source: Any = getattr(agent, "_buffer", agent)  # that has the device
         config = agent.config
         shared = {"seed": config["seed"], "math": config["math"], "device": source.device,
@@ -249,12 +249,12 @@ class Policy(Handle):
 
     # Weights.
 
-    def pull(self, agent: DQN | DDPG | ActorCritic, target: bool = False) -> None:
+    def pull(self, agent: DQN | ActionLearner | ActorCritic, target: bool = False) -> None:
         """Copies the weights of a learner with the same network, on the device, as they are after the last train step
         that was enqueued before. They are the online weights, or with `target` those of the target network of a `DQN`.
         Returns before they are copied; later calls use them. InvalidArgument: another network or device."""
         if not isinstance(agent, Learner):
-            raise TypeError(f"agent is {agent!r}; it must be a gpureplay.DQN, DDPG or ActorCritic")
+            raise TypeError(f"agent is {agent!r}; it must be a gpureplay.DQN, DDPG, SAC or ActorCritic")
         which = _c_api.WEIGHTS_TARGET if flag("target", target) else _c_api.WEIGHTS_ONLINE
 
         def copy(learner: Any, policy: Any) -> int:

@@ -124,6 +124,25 @@ class DDPGSettings(TypedDict, total=False):
     distinct: bool
     demonstrations: ReplayBuffer | None
 
+class SACSettings(TypedDict, total=False):
+    temperature: float
+    fixed_temperature: bool
+    target_entropy: float
+    critics: int
+    beta: Schedule
+    batch_size: int
+    target_period: int
+    target_rate: float
+    math: Math
+    seed: int
+    demonstration_ratio: float
+    actor: NetworkAndOptimizer
+    critic: NetworkAndOptimizer
+    temperature_optimizer: OptimizerSettings
+    prioritized: Prioritized | None
+    distinct: bool
+    demonstrations: ReplayBuffer | None
+
 class ActorCriticSettings(NetworkAndOptimizer, total=False):
     dual_optimizer: bool
     log: Log

@@ -26,14 +26,17 @@ LaneStats = tuple_type("LaneStats", "Counts since creation. include/gpureplay/la
 # Learners and policies.
 LearnerStats = tuple_type("LearnerStats", """\
 Statistics as of the last finished launch. include/gpureplay/learner.h describes each.""", _c_api.LearnerStats,
-                          without="policy_loss policy_gradient_norm policy_learning_rate")
+                          without="policy_loss policy_gradient_norm policy_learning_rate temperature entropy")
+_OF_ACTIONS = "actions refreshes missing_rows cache_bytes empty_refreshes"  # that learners of vectors do not have
+_WITH_CRITICS = {"loss": "critic_loss", "mean_loss": "mean_critic_loss", "gradient_norm": "critic_gradient_norm",
+                 "learning_rate": "critic_learning_rate", "policy_loss": "actor_loss",
+                 "policy_gradient_norm": "actor_gradient_norm", "policy_learning_rate": "actor_learning_rate"}
 DDPGStats = tuple_type("DDPGStats", """\
 Statistics as of the last finished launch. include/gpureplay/learner.h describes each.""", _c_api.LearnerStats,
-                       without="actions refreshes missing_rows cache_bytes empty_refreshes",
-                       renamed={"loss": "critic_loss", "mean_loss": "mean_critic_loss",
-                                "gradient_norm": "critic_gradient_norm", "learning_rate": "critic_learning_rate",
-                                "policy_loss": "actor_loss", "policy_gradient_norm": "actor_gradient_norm",
-                                "policy_learning_rate": "actor_learning_rate"})
+                       without=f"{_OF_ACTIONS} temperature entropy", renamed=_WITH_CRITICS)
+SACStats = tuple_type("SACStats", """\
+Statistics as of the last finished launch. include/gpureplay/learner.h describes each.""", _c_api.LearnerStats,
+                      without=_OF_ACTIONS, renamed=_WITH_CRITICS)
 ActorCriticLosses = tuple_type("ActorCriticLosses", """\
 What a train step computed. include/gpureplay/actor_critic.h describes each.""", _c_api.ActorCriticLosses)
 PolicyStats = tuple_type("PolicyStats", "Statistics. include/gpureplay/policy.h describes each.", _c_api.PolicyStats)

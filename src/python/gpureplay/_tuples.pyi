@@ -120,6 +120,27 @@ class DDPGStats(NamedTuple):
     invalid_actions: int
     diverged_at: int
 
+class SACStats(NamedTuple):
+    steps: int
+    steps_enqueued: int
+    skipped: int
+    target_copies: int
+    critic_loss: float
+    mean_critic_loss: float
+    mean_q: float
+    critic_gradient_norm: float
+    critic_learning_rate: float
+    actor_loss: float
+    actor_gradient_norm: float
+    actor_learning_rate: float
+    steps_per_second: float
+    device_bytes: int
+    pinned_bytes: int
+    invalid_actions: int
+    diverged_at: int
+    temperature: float
+    entropy: float
+
 class ActorCriticLosses(NamedTuple):
     step: int
     policy: float
