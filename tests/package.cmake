@@ -29,9 +29,10 @@ if(TARGET gpureplay_examples_env)
             gpureplay)
         set_property(TEST test_play.${device} test_play_in_python.${device} APPEND PROPERTY LABELS "${device}")
         add_python_test(test_stops.${device} examples/test_stops.py ${device} 3 $<TARGET_FILE:gpureplay-train>)
-        add_python_test(test_stops_in_python.${device} examples/test_stops.py ${device} 3 ${Python3_EXECUTABLE} -m
+        add_python_test(test_stops_in_python.${device} examples/test_stops.py ${device} 2 ${Python3_EXECUTABLE} -m
             gpureplay.train)
         set_property(TEST test_stops.${device} test_stops_in_python.${device} APPEND PROPERTY LABELS "${device}")
+        set_tests_properties(test_stops_in_python.${device} PROPERTIES COST 500)
         add_python_test(test_train_apex.${device} examples/test_train_apex.py ${device} $<TARGET_FILE:gpureplay-train>)
         set_property(TEST test_train_apex.${device} APPEND PROPERTY LABELS "${device}")
         add_python_test(test_train_apex_in_python.${device} examples/test_train_apex.py ${device} ${Python3_EXECUTABLE}
@@ -93,6 +94,8 @@ add_python_test(test_ray python/run_tests.py $<TARGET_FILE:gpureplay> $<TARGET_F
 add_python_test(test_wheel python/run_tests.py $<TARGET_FILE:gpureplay> $<TARGET_FILE:print_losses> wheel)
 # The longest, many tests in one, which begin first.
 set_tests_properties(test_python test_python_without_fast PROPERTIES TIMEOUT 7200 COST 1000)
+# Then those of minutes, lest one of them is left alone at the end.
+set_tests_properties(test_ray test_reference test_wheel PROPERTIES COST 500)
 if(TARGET gpureplay-train)
     set_property(TEST test_python APPEND PROPERTY ENVIRONMENT GPUREPLAY_TRAIN=$<TARGET_FILE:gpureplay-train>)
 endif()

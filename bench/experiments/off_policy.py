@@ -34,15 +34,17 @@ def run_ours(job: Job) -> Run:
 
     s, kind, start = job.settings, job.options[0], time.perf_counter()
     same = {"steps": s["steps"], "prepopulation": s["prepopulation"], "capacity": s["capacity"], "batch": s["batch"],
-            "learning_rate": s["learning_rate"], "train_period": s["train_period"], "eval_episodes": s["episodes"],
-            "num_envs": 1, "eval_period": 0, "checkpoint": 0, "seed": job.seed, "device": "cpu", "threads": 1}
+            "train_period": s["train_period"], "eval_episodes": s["episodes"], "num_envs": 1, "eval_period": 0,
+            "checkpoint": 0, "seed": job.seed, "device": "cpu", "threads": 1}
     if kind == "QR-DQN":
         preset, more = "fast-dqn-small", {"target_period": s["target_period"], "concurrent": 0,
                                           "exploration_steps": s["exploration_steps"]}
-        agent = {"head": "quantiles", "atoms": s["atoms"], "epsilon": s["adam_epsilon"], "clip_norm": s["clip_norm"]}
+        agent = {"head": "quantiles", "atoms": s["atoms"], "learning_rate": s["learning_rate"],
+                 "epsilon": s["adam_epsilon"], "clip_norm": s["clip_norm"]}
     else:
         preset, more = kind.lower(), {"train_steps": s["train_steps"]}
-        agent = {"actor": {"trunk": s["units"]}, "critic": {"trunk": s["units"]}, "target_rate": s["tau"]}
+        network = {"trunk": s["units"], "learning_rate": s["learning_rate"]}
+        agent = {"actor": network, "critic": network, "target_rate": s["tau"]}
     if kind == "TD3":
         more["sigma"] = s["sigma"]
         agent |= {name: s[name] for name in ("policy_delay", "target_noise", "target_noise_clip")}

@@ -85,7 +85,7 @@ MAKERS: dict[str, Callable[[str, list[int], int], timing.Run]] = {
 
 def measure(given: Any) -> Iterator[dict[str, Any]]:
     wanted = {OURS, *given.only.split(",")} if given.only else set(MAKERS)
-    for kind in ("SAC", "TD3", "DDPG"):
+    for kind in given.kinds.split(","):
         for units, batch in SIZES:
             runs, absent = {}, {}
             for name in (name for name in MAKERS if name in wanted):
@@ -107,6 +107,7 @@ def measure(given: Any) -> Iterator[dict[str, Any]]:
 
 def main(arguments: list[str]) -> None:
     parser = common.parser_of(__doc__, ROUNDS, "a short try", "systems")
+    parser.add_argument("--kinds", default="SAC,TD3,DDPG", help="algorithms, separated by commas (SAC,TD3,DDPG)")
     given = common.parse(parser, arguments, ROUNDS, QUICK_ROUNDS)
     common.use_threads(1, on_cuda=False)
     import torch

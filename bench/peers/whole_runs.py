@@ -110,10 +110,10 @@ def our_dqn(_: str) -> Train:
 
 
 def our_actor(kind: str) -> Train:
-    network = {"trunk": UNITS}
+    network = {"trunk": UNITS, "learning_rate": RATE}
     return lambda seed, evaluates: [(step + RANDOM, gain) for step, gain in trained(
         seed, evaluates, env="Pendulum", preset=kind.lower(), steps=STEPS - RANDOM, prepopulation=RANDOM,
-        capacity=STEPS, batch=BATCH, learning_rate=RATE, eval_period=PERIOD if evaluates else 0,
+        capacity=STEPS, batch=BATCH, eval_period=PERIOD if evaluates else 0,
         agent={"actor": network, "critic": network})]
 
 

@@ -250,24 +250,27 @@ gpureplay.train("CartPole-v1", steps="many")  # refused
 """
 
 
-def mypy(*arguments):
-    """Standard output; a cache of its own lies where the tests' other files do."""
+@pytest.fixture(scope="module")
+def mypy(tmp_path_factory):
+    """Gives the standard output of mypy. The tests share a cache of what it knows of NumPy and of the package."""
     pytest.importorskip("mypy", reason="mypy is not installed here")
+    command = [sys.executable, "-m", "mypy", "--config-file", ROOT / "pyproject.toml", "--cache-dir",
+               tmp_path_factory.mktemp("mypy")]
     environment = {**os.environ, "MYPYPATH": str(ROOT / "src/python")}
-    return subprocess.run([sys.executable, "-m", "mypy", "--config-file", ROOT / "pyproject.toml", *arguments],
-                          capture_output=True, text=True, cwd=ROOT, env=environment, check=False).stdout
+    return lambda *files: subprocess.run([*command, *files], capture_output=True, text=True, cwd=ROOT,
+                                         env=environment, check=False).stdout
 
 
 @once
-def test_the_package_holds_under_mypy_strict(tmp_path):
-    out = mypy("--cache-dir", tmp_path)
+def test_the_package_holds_under_mypy_strict(mypy):
+    out = mypy()
     assert out.startswith("Success: no issues found in "), out
 
 
 @once
-def test_a_user_is_told_of_a_slip_and_of_nothing_else(tmp_path):
+def test_a_user_is_told_of_a_slip_and_of_nothing_else(tmp_path, mypy):
     (tmp_path / "user.py").write_text(USER, encoding="utf-8")
-    out = mypy("--cache-dir", tmp_path, tmp_path / "user.py")
+    out = mypy(tmp_path / "user.py")
     assert '"ReplayBuffer" has no attribute "smaple"' in out
     numbers = [int(line.split(":")[1]) for line in out.splitlines() if "user.py:" in line and ": error:" in line]
     wrong = [number for number, line in enumerate(USER.splitlines(), 1) if line.endswith("# refused")]

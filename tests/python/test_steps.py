@@ -390,14 +390,14 @@ def check_rows(buffer, models):
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("kind", SAVED)
 def test_open_episodes_of_a_file_go_on(kind, mode, tmp_path):
-    """After each of 12 steps two writers are saved, and loaded into another buffer, whose second writer is made before
+    """After each of 8 steps two writers are saved, and loaded into another buffer, whose second writer is made before
     or after that. The first step after a load is checked like any other. Before a save that follows a reset the library
     begins episodes of zeros, because their first observation is not known."""
     models = [Model(seed, num_envs=envs, mode=mode, **SAVED[kind]) for seed, envs in ((7, 2), (9, 3))]
     ends, checked = set(), 0
     with make_saved(models[0]) as saved:
         writers = saved, saved.writer(3, mode)
-        for number in range(12):
+        for number in range(8):
             for writer, model in zip(writers, models):
                 give(saved, model, 1 if number else 15, writer)
             if number % 4 == 3:
