@@ -142,6 +142,10 @@ GPUR_API gpur_status gpur_fast_dqn_preset(const char *name, gpur_run_config *run
  *                 in time, of the paper's sigma 0.2; and the first 1,000 steps are random
  *   "ddpg-small"  the defaults of Stable-Baselines3 2.x: the same layers, rates of 1e-3, batches of 256, target_rate
  *                 0.005, 100 random steps; with sigma 0.1 and a replay of 200,000, as its zoo has for Pendulum
+ *   "td3"         Fujimoto et al. 2018, section 6.1 and appendix C: gpur_td3_config_init, sigma 0.1, a replay of
+ *                 1,000,000; the first 1,000 steps are random, as there where episodes differ in length
+ *   "td3-small"   the defaults of Stable-Baselines3 2.x: the same with batches of 256 and 100 random steps; and a
+ *                 replay of 200,000, as its zoo has for Pendulum
  */
 GPUR_API gpur_status gpur_dpg_preset(const char *name, gpur_run_config *run, gpur_field fields[GPUR_FAST_DQN_FIELDS],
                                      gpur_replay_config *replay, gpur_dpg_config *dpg, gpur_fast_dqn_config *config);

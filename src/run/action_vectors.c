@@ -43,7 +43,8 @@ static gpur_status check_vectors(const gpur_space *actions, int32_t num_actions)
 
 int32_t gpur_action_numbers(const gpur_network_config *network)
 {
-    return network->head == GPUR_HEAD_TANH_ACTION ? network->num_actions : 0;
+    const int has_vectors = network->head == GPUR_HEAD_TANH_ACTION || network->head == GPUR_HEAD_SQUASHED_GAUSSIAN;
+    return has_vectors ? network->num_actions : 0;
 }
 
 gpur_status gpur_action_check(const gpur_space *actions, const gpur_network_config *network)

@@ -18,7 +18,7 @@ gpur_status gpur_evaluating_policy_open(gpur_evaluating_policy *p, gpur_policy *
     p->policy = policy;
     p->actions = *actions;
     p->numbers = gpur_action_numbers(network);
-    p->draws = network->head == GPUR_HEAD_SOFTMAX_VALUE;
+    p->draws = network->head == GPUR_HEAD_SOFTMAX_VALUE || network->head == GPUR_HEAD_SQUASHED_GAUSSIAN;
     p->noises = calloc((size_t)rows, sizeof *p->noises);
     p->vectors = calloc((size_t)(rows * gpur_max(p->numbers, 1)), sizeof *p->vectors);
     if (!p->noises || !p->vectors)
@@ -41,10 +41,12 @@ gpur_status gpur_evaluating_policy_act(gpur_evaluating_policy *p, int64_t count,
     gpur_policy_input input = {.size = sizeof input, .count = count, .obs = obs, .lane = streams, .step = steps};
     gpur_policy_output output = {.size = sizeof output};
     if (numbers > 0)
-        input.sigma = p->noises, output.action_vectors = p->vectors;
+        output.action_vectors = p->vectors;
     else
-        input.epsilon = p->noises, output.actions = actions;
-    input.greedy = p->draws && greedy;
+        output.actions = actions;
+    if (!p->draws)
+        *(numbers > 0 ? &input.sigma : &input.epsilon) = p->noises;
+    input.greedy = p->draws && (greedy || numbers > 0);
     for (int64_t i = 0; i < count; i++)
         p->noises[i] = noise;
     GPUR_TRY(gpur_policy_act(p->policy, &input, &output));

@@ -9,7 +9,8 @@ typedef struct gpur_evaluating_policy {
     gpur_policy *policy; /* the caller's */
     gpur_space actions;  /* of an environment that exists as long */
     int32_t numbers;     /* of an action vector; 0: actions are discrete */
-    int32_t draws;       /* 1: actions are drawn from probabilities, unless the most probable ones are wanted */
+    int32_t draws;       /* 1: numbers are drawn from probabilities, unless the most probable ones are wanted. Vectors
+                            are the means of the distribution */
     float *noises;       /* (rows) */
     float *vectors;      /* (rows, numbers) before they are scaled */
 } gpur_evaluating_policy;

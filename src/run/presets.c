@@ -22,6 +22,8 @@ static const struct {
     {"vrc-2021-small", GPUR_PRESET_FAST_DQN},
     {"ddpg", GPUR_PRESET_DPG},
     {"ddpg-small", GPUR_PRESET_DPG},
+    {"td3", GPUR_PRESET_DPG},
+    {"td3-small", GPUR_PRESET_DPG},
     {"apex-dqn", GPUR_PRESET_APEX_DQN},
     {"apex-dqn-small", GPUR_PRESET_APEX_DQN},
     {"apex-dpg", GPUR_PRESET_APEX_DPG},

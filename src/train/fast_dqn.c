@@ -181,7 +181,8 @@ static gpur_status fill_dpg(gpur_train_settings *s)
 {
     GPUR_TRY(gpur_fast_dqn_config_init(&s->fast_dqn, sizeof s->fast_dqn));
     GPUR_TRY(gpur_dpg_preset(s->preset, &s->all, s->fields, &s->replay, &s->dpg, &s->fast_dqn));
-    s->steps = gpur_train_is_small(s) ? 20000 : 2500000; /* Stable-Baselines3's zoo for Pendulum; the paper */
+    /* Stable-Baselines3's zoo for Pendulum; the papers. */
+    s->steps = gpur_train_is_small(s) ? 20000 : strcmp(s->preset, "ddpg") == 0 ? 2500000 : 1000000;
     s->hidden = s->hidden_text;
     snprintf(s->hidden_text, sizeof s->hidden_text, "%d,%d", (int)s->dpg.actor.trunk[0].units,
              (int)s->dpg.actor.trunk[1].units);

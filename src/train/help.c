@@ -232,7 +232,7 @@ static void add_all(gpur_text *text)
         int32_t system;
         const char *title;
     } systems[GPUR_TRAIN_SYSTEMS] = {{GPUR_PRESET_FAST_DQN, "fast DQN, DQN(lambda), Virtual Replay Cache"},
-                                     {GPUR_PRESET_DPG, "DDPG, for continuous actions"},
+                                     {GPUR_PRESET_DPG, "DDPG and TD3, for continuous actions"},
                                      {GPUR_PRESET_APEX_DQN, "Ape-X"},
                                      {GPUR_PRESET_APEX_DPG, "Ape-X DPG, for continuous actions"},
                                      {GPUR_PRESET_GA3C, "GA3C"},
@@ -262,7 +262,7 @@ static void add_all(gpur_text *text)
     gpur_text_add(text, "\nExamples\n"
                         "  gpureplay-train --env CartPole-v1\n"
                         "  gpureplay-train fast-dqn-small --env MinAtar/Breakout --steps 5e5 --seed 2\n"
-                        "  gpureplay-train ddpg-small --env Pendulum --steps 10000\n"
+                        "  gpureplay-train td3-small --env Pendulum --steps 10000\n"
                         "  gpureplay-train apex-dpg-small --env Pendulum --actors 2 --steps 20000\n"
                         "  gpureplay-train evaluate runs/MinAtar-Breakout-2 --weights best\n\n"
                         "Ctrl-C goes on to the next checkpoint, saves it, and says how to resume; once more ends at "

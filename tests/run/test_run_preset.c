@@ -583,6 +583,32 @@ TEST(ddpg_small_differs_in_its_rates_and_sizes)
     check_constants(constants, sizeof constants / sizeof *constants);
 }
 
+/* Fujimoto et al. 2018, section 6.1 and appendix C, where they are not those of gpur_td3_config_init; and the defaults
+ * of Stable-Baselines3. */
+TEST(td3_has_the_published_constants)
+{
+    dpg_config c, small;
+    gpur_dpg_config paper;
+    CHECK_OK(gpur_td3_config_init(&paper, sizeof paper));
+    CHECK_OK(read_dpg("td3", "Pendulum", &c));
+    paper.actor.num_actions = 1, paper.seed = 9;
+    CHECK(memcmp(&c.learner, &paper, sizeof paper) == 0);
+    CHECK_OK(read_dpg("td3-small", "Pendulum", &small));
+    const constant constants[] = {
+        {"capacity", (double)c.replay.capacity, 1000000},
+        {"sigma", (double)c.run.sigma, (double)0.1f},
+        {"random steps", (double)c.run.prepopulation, 1000},
+        {"batch", (double)small.learner.batch_size, 256},
+        {"critics", small.learner.critics, 2},
+        {"delay", small.learner.policy_delay, 2},
+        {"tau", (double)small.learner.target_rate, (double)0.005f},
+        {"rate", (double)small.learner.actor_optimizer.learning_rate.first, (double)1e-3f},
+        {"small capacity", (double)small.replay.capacity, 200000},
+        {"small random steps", (double)small.run.prepopulation, 100},
+    };
+    check_constants(constants, sizeof constants / sizeof *constants);
+}
+
 TEST(presets_of_continuous_actions_refuse_others_and_change_nothing)
 {
     dpg_config c, before;
@@ -594,7 +620,7 @@ TEST(presets_of_continuous_actions_refuse_others_and_change_nothing)
                 "CartPole-v1: ");
     CHECK(memcmp(&c, &before, sizeof c) == 0);
     CHECK_FAILS(read_dpg("apex-dpg", "Pendulum", &c), GPUR_INVALID_ARGUMENT,
-                "preset is \"apex-dpg\"; it must be \"ddpg\" or \"ddpg-small\"");
+                "preset is \"apex-dpg\"; it must be \"ddpg\", \"ddpg-small\", \"td3\" or \"td3-small\"");
     CHECK_FAILS(gpur_dpg_preset("ddpg", NULL, c.fields, &c.replay, &c.learner, &c.run), GPUR_INVALID_ARGUMENT, "NULL");
     CHECK_FAILS(read_dpg("ddpg", "MinAtar/Breakout", &c), GPUR_INVALID_ARGUMENT,
                 "MinAtar/Breakout: the dtype of its observations is");
@@ -603,7 +629,7 @@ TEST(presets_of_continuous_actions_refuse_others_and_change_nothing)
     CHECK_OK(gpur_env_find("Pendulum", &pendulum));
     CHECK_FAILS(read_preset("fast-dqn-small", pendulum, &dqn), GPUR_INVALID_ARGUMENT,
                 "Pendulum: its actions are vectors; preset \"fast-dqn-small\" needs discrete actions, and \"ddpg\", "
-                "\"ddpg-small\", \"apex-dpg\" and \"apex-dpg-small\" take vectors");
+                "\"ddpg-small\", \"td3\", \"td3-small\", \"apex-dpg\" and \"apex-dpg-small\" take vectors");
 }
 
 TEST(runs_can_be_made_of_all_presets)
@@ -638,6 +664,7 @@ int main(int argc, char **argv)
     RUN(a_type_that_makes_no_environment_is_refused);
     RUN(ddpg_has_the_published_constants);
     RUN(ddpg_small_differs_in_its_rates_and_sizes);
+    RUN(td3_has_the_published_constants);
     RUN(presets_of_continuous_actions_refuse_others_and_change_nothing);
     RUN(runs_can_be_made_of_all_presets);
     return test_main_end();

@@ -415,6 +415,9 @@ class DDPGTraining(TrainArguments, total=False):
     prioritized: bool | None
     replicate: int | None
     sigma: float | None
+    policy_delay: int | None
+    target_noise: float | None
+    target_noise_clip: float | None
     eviction: Literal["oldest", "priority"] | None
     second_activation: Literal["none", "relu", "tanh"] | None
     compression: int | None
@@ -516,6 +519,9 @@ class TrainOptions(TypedDict, total=False):
     replicate: int | None
     epsilons: str | Sequence[float] | None
     sigma: float | None
+    policy_delay: int | None
+    target_noise: float | None
+    target_noise_clip: float | None
     eviction: Literal["oldest", "priority"] | None
     second_activation: Literal["none", "relu", "tanh"] | None
     compression: int | None

@@ -28,7 +28,7 @@ from ._apex import Apex, processes_of, refuse_other_envs as refuse_envs_of_apex,
 from ._buffer import ReplayBuffer
 from ._config import (BUFFER_SETTINGS, RunConfigs, Settings, keywords_of_buffer, keywords_of_learner, leaves_doubt,
                       shortest)
-from ._ddpg import DDPG
+from ._ddpg import DDPG, TD3
 from ._device import Device, TorchDevice, caller_depth
 from ._door import buffer_words, is_program, own_words, program
 from ._envs import EnvOptions, NativeEnvs, check_text, env_info, name_of_path, open_envs, options_text
@@ -92,7 +92,8 @@ def train(env: Any = None, preset: str | None = None, *, device: str | TorchDevi
         (the default for all others). "dqn-lambda-2019", "vrc-2021", "dqn-lambda-2019-small" and "vrc-2021-small" train
         on returns of several steps (docs/dqn-lambda.md), and need lambda_. "apex-dqn" and "apex-dqn-small" are Ape-X
         [Horgan et al. 2018] (docs/ape-x.md), "apex-dpg" and "apex-dpg-small" Ape-X DPG, for continuous actions, for
-        which "ddpg" and "ddpg-small" act and train in turns [Lillicrap et al. 2016], and
+        which "ddpg" and "ddpg-small" [Lillicrap et al. 2016] and "td3" and "td3-small" [Fujimoto et al. 2018] act and
+        train in turns, and
         "ga3c", "ga3c-large-4" to "ga3c-large-1", "a3c-cpu", "a2c", "ga3c-small", "a3c-small" and "a2c-small" train an
         actor-critic by GA3C [Babaeizadeh et al. 2017], A3C or A2C. For "offline-dqn" and "offline-dpg" see
         `train_offline`.
@@ -177,7 +178,7 @@ def train_apex(env: str | None = None, preset: str | None = None, **arguments: U
 @_with_options_of("apex-dpg")
 def train_ddpg(env: Any = None, preset: str | None = None, **arguments: Unpack[DDPGTraining]) -> TrainResult:
     """`train` by deterministic policy gradients, for continuous actions. preset: of Ape-X "apex-dpg" (None) or
-    "apex-dpg-small"; "ddpg" or "ddpg-small", which act and train in turns."""
+    "apex-dpg-small"; "ddpg" or "td3", which act and train in turns, or one of them with -small."""
     return _train_by("train_ddpg", (_c_api.PRESET_APEX_DPG, _c_api.PRESET_DPG), "apex-dpg", env, preset, arguments)
 
 
@@ -521,7 +522,8 @@ class Training:
                     settings["demonstrations"] = _demonstrations(self._settings.demonstrations, device,
                                                                  self._keywords_of(replay))
                     settings["demonstration_ratio"] = shortest(config.demonstration_ratio)
-                self._agent = self._agent_class(self._buffer, **{**settings, **given, **networks})
+                made = TD3 if self._agent_class is DDPG and config.critics > 1 else self._agent_class
+                self._agent = made(self._buffer, **{**settings, **given, **networks})
             except BaseException:
                 self._close_buffer()
                 raise

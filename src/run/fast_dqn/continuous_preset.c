@@ -62,6 +62,8 @@ static void set_network(gpur_network_config *network, gpur_optimizer_config *opt
 /* Lillicrap et al. 2016, supplementary section 7. */
 static void set_ddpg(preset *p)
 {
+    p->dpg.action_gradient_clip = 0.0f;
+    p->dpg.target_period = 1;
     set_replay(p, 1000000, 1000);
     set_network(&p->dpg.actor, &p->dpg.actor_optimizer, 1e-4f);
     set_network(&p->dpg.critic, &p->dpg.critic_optimizer, 1e-3f);
@@ -73,6 +75,8 @@ static void set_ddpg(preset *p)
 /* The defaults of Stable-Baselines3, with the noise and the size of the buffer that its zoo has for Pendulum. */
 static void set_ddpg_small(preset *p)
 {
+    p->dpg.action_gradient_clip = 0.0f;
+    p->dpg.target_period = 1;
     set_replay(p, 200000, 100);
     set_network(&p->dpg.actor, &p->dpg.actor_optimizer, 1e-3f);
     set_network(&p->dpg.critic, &p->dpg.critic_optimizer, 1e-3f);
@@ -81,16 +85,28 @@ static void set_ddpg_small(preset *p)
     p->config.sigma = 0.1f;
 }
 
+/* Fujimoto et al. 2018, section 6.1 and appendix C: the settings of gpur_td3_config_init. */
+static void set_td3(preset *p)
+{
+    set_replay(p, 1000000, 1000);
+    p->config.sigma = 0.1f;
+}
+
+static void set_td3_small(preset *p)
+{
+    set_replay(p, 200000, 100);
+    p->dpg.batch_size = 256;
+    p->config.sigma = 0.1f;
+}
+
 /* What is of the caller's program stays. */
-static gpur_status begin_dpg(gpur_dpg_config *dpg)
+static gpur_status begin_dpg(gpur_status (*init)(gpur_dpg_config *, uint64_t), gpur_dpg_config *dpg)
 {
     gpur_dpg_config first;
-    GPUR_TRY(gpur_dpg_config_init(&first, sizeof first));
+    GPUR_TRY(init(&first, sizeof first));
     first.seed = dpg->seed;
     first.demonstrations = dpg->demonstrations;
     first.demonstration_ratio = dpg->demonstration_ratio;
-    first.action_gradient_clip = 0.0f;
-    first.target_period = 1;
     *dpg = first;
     return GPUR_OK;
 }
@@ -111,10 +127,13 @@ static gpur_status use_env(preset *p, gpur_network_config *actor)
 
 static const struct {
     const char *name;
+    gpur_status (*init)(gpur_dpg_config *config, uint64_t size);
     void (*set)(preset *p);
 } systems[] = {
-    {"ddpg", set_ddpg},
-    {"ddpg-small", set_ddpg_small},
+    {"ddpg", gpur_dpg_config_init, set_ddpg},
+    {"ddpg-small", gpur_dpg_config_init, set_ddpg_small},
+    {"td3", gpur_td3_config_init, set_td3},
+    {"td3-small", gpur_td3_config_init, set_td3_small},
 };
 
 static gpur_status set_all(preset *p)
@@ -125,7 +144,7 @@ static gpur_status set_all(preset *p)
     if (i == sizeof systems / sizeof *systems)
         return gpur_preset_refuse(p->base.name, 1 << GPUR_PRESET_DPG);
     GPUR_TRY(set_run(p));
-    GPUR_TRY(begin_dpg(&p->dpg));
+    GPUR_TRY(begin_dpg(systems[i].init, &p->dpg));
     systems[i].set(p);
     p->dpg.math = gpur_preset_math(&p->base);
     return use_env(p, &p->dpg.actor);
