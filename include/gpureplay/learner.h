@@ -153,7 +153,7 @@ enum { GPUR_WEIGHTS_ONLINE = 0, GPUR_WEIGHTS_TARGET = 1, GPUR_WEIGHTS_GRADIENT =
 /* Describes one tensor of a network. */
 typedef struct gpur_weight_info {
     uint64_t size;    /* sizeof(gpur_weight_info), as the caller was compiled: set it before the call */
-    char name[64];    /* "trunk.0.weight", "value.hidden.bias", "advantage.out.weight", ...; of DPG
+    char name[64];    /* "trunk.0.weight", "value.hidden.bias", "advantage.out.weight", ...; of DPG and SAC
                          "actor.trunk.0.weight", "critic.q.out.bias", with two critics "critic.1.q.out.bias", ... */
     int32_t dims;     /* 1, 2 or 4 */
     int32_t shape[4]; /* bias: (units). Weight of a dense layer: (units, inputs), with the inputs after a convolution in

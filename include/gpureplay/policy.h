@@ -98,7 +98,7 @@ GPUR_API gpur_status gpur_policy_create(gpur_device *device, const gpur_policy_c
  * Makes a policy from a file alone: network and observations are those that the file describes, and the weights are
  * loaded from it.
  *
- *   path    a file of gpur_learner_save (of a DPG learner the policy has the actor),
+ *   path    a file of gpur_learner_save (of DPG and SAC the policy has the actor),
  *           of gpur_learner_save_weights or gpur_policy_save; or the folder of a run, or of a checkpoint, which has
  *           "learner.safetensors" or "checkpoint/learner.safetensors": of two the one after more train steps. Action
  *           vectors are -1 to 1; the environment's bounds are in the folder's config.json
