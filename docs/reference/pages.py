@@ -150,6 +150,13 @@ def overrides(owner, name):
     return owner is not None and any(name in vars(base) for base in owner.__mro__ if not is_ours(base))
 
 
+def inherited_from(owner, name):
+    """The classes of ours that a method of a class may be called of, too, as it is theirs."""
+    if owner is None or name in vars(owner):
+        return []
+    return [base.__name__ for base in owner.__mro__[1:] if is_ours(base) and hasattr(base, name)]
+
+
 def module_of(dotted):
     return max((module for module in MODULES if f"{dotted}.".startswith(f"{module}.")), key=len)
 
@@ -297,8 +304,10 @@ class Pages:
 
     def example_in_python(self, dotted, name, owner=None):
         """What the docstring of a function or a class ends with."""
-        called = self.calls_of(name, owner)
-        if not called and not overrides(getattr(self.package.modules[module_of(dotted)], owner or "", None), name):
+        kind = getattr(self.package.modules[module_of(dotted)], owner or "", None)
+        called = self.calls_of(name, owner) or next(filter(None, (self.calls_of(name, base)
+                                                                  for base in inherited_from(kind, name))), [])
+        if not called and not overrides(kind, name):
             self.uncalled.append(dotted)
         return ["", *self.example(called)] if called else []
 
