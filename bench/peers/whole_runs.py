@@ -166,7 +166,7 @@ def main(arguments: list[str]) -> None:
                 reached = [step for step, gain in one["curve"] if gain >= GOOD] if "Pendulum" in case["name"] else []
                 print(f"  {case['name']}, {one['name']}: least {common.time_text(min(one['samples']))}, mean return at "
                       f"the end {statistics.mean(one['returns']):.1f}" +
-                      f", {GOOD:.0f} from step {reached[0]:,}" * bool(reached))
+                      (f", {GOOD:.0f} from step {reached[0]:,}" if reached else ""))
 
 
 if __name__ == "__main__":
