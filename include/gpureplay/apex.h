@@ -61,8 +61,9 @@ typedef struct gpur_apex_config {
     int32_t block_rows;         /* transitions of a block, 1 to 65,536; default 50. There are fewer in it where
                                    rows_under_way says so, and at the end of an actor */
     int32_t compression;        /* level of Zstandard for blocks, 1 to 19; 0, the default: none */
-    int32_t initial_priorities; /* 1, the default: |TD error| by the actor. 0: none, so that the replay gives the
-                                     first one, as in Schaul et al. 2016 (gpur_replay_config.first_priority) */
+    int32_t initial_priorities; /* 1, the default: |TD error| by the actor, not for learners with two critics. 0: none,
+                                   so that the replay gives the first one, as in Schaul et al. 2016
+                                   (gpur_replay_config.first_priority) */
     int32_t replicate;          /* each block is appended so often [appendix A]; 1 to 64, default 1 */
     int64_t pull_period;        /* an actor takes the newest weights after so many of its steps, and with
                                    samples_per_insert also after each block; default 100 */

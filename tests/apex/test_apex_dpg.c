@@ -303,6 +303,21 @@ TEST(without_initial_priorities_actors_have_no_critic)
     apex_fixture_close(&fixture);
 }
 
+TEST(with_two_critics_actors_give_no_initial_priorities)
+{
+    begin();
+    settings.dpg.critics = settings.dpg.policy_delay = 2;
+    CHECK_FAILS(open_run(), GPUR_INVALID_ARGUMENT, "initial_priorities is 1, and the learner has two critics");
+    apex_fixture_close(&fixture);
+    begin();
+    settings.dpg.critics = settings.dpg.policy_delay = 2;
+    settings.apex.initial_priorities = 0;
+    CHECK_OK(open_run());
+    CHECK_OK(gpur_run_advance(fixture.run, 300, 20));
+    check_all_arrived();
+    apex_fixture_close(&fixture);
+}
+
 TEST(actors_in_processes_act_by_both_networks)
 {
     begin();
@@ -444,8 +459,7 @@ TEST(environments_with_other_actions_are_refused)
     actions = vector;
     CHECK_OK(create(&odd));
     actions = (gpur_space){.dtype = GPUR_INT32, .num_actions = 2, .high = 1.0f};
-    CHECK_FAILS(create(&odd), GPUR_INVALID_ARGUMENT,
-                "actions are discrete; the network computes vectors of float32");
+    CHECK_FAILS(create(&odd), GPUR_INVALID_ARGUMENT, "actions are discrete; the network computes vectors of float32");
     actions = vector, actions.dtype = GPUR_INT32;
     CHECK_FAILS(create(&odd), GPUR_INVALID_ARGUMENT, "actions are int32");
     actions = vector, actions.shape[0] = 2;
@@ -489,6 +503,7 @@ int main(int argc, char **argv)
     RUN(actors_in_threads_fill_the_replay_while_both_networks_are_trained);
     RUN(actors_get_the_newest_weights_of_both_networks);
     RUN(without_initial_priorities_actors_have_no_critic);
+    RUN(with_two_critics_actors_give_no_initial_priorities);
     RUN(actors_in_processes_act_by_both_networks);
     RUN(a_remote_actor_finds_both_networks_in_the_folder);
     RUN(a_run_is_resumed_with_its_learner);
