@@ -15,6 +15,8 @@
     X(td_error)                                                                                                        \
     X(critic_error)                                                                                                    \
     X(distribution_error)                                                                                              \
+    X(critic_distribution_error)                                                                                       \
+    X(distribution_slope)                                                                                              \
     X(gradient_norm)                                                                                                   \
     X(weight_update)                                                                                                   \
     X(finish_step)                                                                                                     \
@@ -143,6 +145,28 @@ typedef struct gpur_distribution_error_args {
     float *target;    /* (B, N) out: the target's quantiles or probabilities */
     float *atom_loss; /* (B, N) scratch: the parts of a row's loss */
 } gpur_distribution_error_args;
+
+/* The same as critic_error for critics of distributions, whose outputs z are (B, C N). The formulas are in
+ * kernels/learn/critic_distribution_error.h. */
+typedef struct gpur_critic_distribution_error_args {
+    gpur_critic_error_args critic; /* its `td` gets the mean over the critics of the losses without their weights */
+    gpur_distribution distribution;
+    int32_t head;
+    float kappa;      /* of QUANTILES */
+    float *target;    /* (B, N) out: as in gpur_distribution_error_args */
+    float *atom_loss; /* (B, C N) scratch */
+} gpur_critic_distribution_error_args;
+
+/* The means of distributions, and their gradients by the numbers of these. */
+typedef struct gpur_distribution_slope_args {
+    const float *z;    /* (B, N), rows `z_pitch` floats apart, without bias */
+    const float *bias; /* (N) */
+    float *q;          /* (B) out */
+    float *dz;         /* (B, N) out, rows as far apart */
+    int64_t batch, z_pitch;
+    gpur_distribution distribution;
+    int32_t head;
+} gpur_distribution_slope_args;
 
 /* The part of a learner's state that changes from step to step. It is in device memory, so that a captured step needs
  * no host. finish_step, the last kernel of a step, advances it. */
@@ -327,7 +351,7 @@ typedef struct gpur_action_gradient_args {
     const float *slope;      /* (B, A) dQ / da there, rows as far apart */
     const float *actor_z;    /* (B, A) of the actor for s, rows `actor_pitch` floats apart, without bias */
     const float *actor_bias; /* (A) */
-    float *q;                /* (B) out: Q(s, mu(s)) */
+    float *q;                /* (B) out: Q(s, mu(s)); NULL: not wanted */
     float *dz;               /* (B, A) out, rows `actor_pitch` floats apart */
     int64_t batch, z_pitch, action_pitch, actor_pitch;
     int32_t num_actions;

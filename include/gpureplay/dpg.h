@@ -58,7 +58,10 @@ typedef struct gpur_dpg_config {
                                    the paper has no activation there; trunk[1].activation
                                    sets one. input_scale must be 1, and input_shift 0 */
     gpur_network_config critic; /* Q: dense layers that read obs and then the action, side by side, and GPUR_HEAD_Q with
-                                   num_actions 1. Default: likewise, of 400 and 300 units */
+                                   num_actions 1. Default: likewise, of 400 and 300 units. With a head of distributions
+                                   the critic learns the distribution of returns, by the loss of dqn.h with kappa 1; of
+                                   two critics' targets that with the smaller mean counts [Seo et al. 2025], and the
+                                   actor is trained by the mean of the first one */
     gpur_optimizer_config actor_optimizer;  /* default Adam with learning rate 1e-4 */
     gpur_optimizer_config critic_optimizer; /* likewise */
     float action_gradient_clip;  /* each component of a row's dQ / da is clipped to [-this, this]; default 1; 0: off */

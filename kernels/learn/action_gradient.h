@@ -21,7 +21,8 @@ GPUR_KERNEL(action_gradient)
         const float *const mu = a->action + b * a->action_pitch, *const slope = a->slope + b * a->action_pitch;
         const float *const z = a->actor_z + b * a->actor_pitch;
         float *const dz = a->dz + b * a->actor_pitch;
-        a->q[b] = a->z[b * a->z_pitch] + a->bias[0];
+        if (a->q)
+            a->q[b] = a->z[b * a->z_pitch] + a->bias[0];
         for (int32_t k = 0; k < a->num_actions; k++) {
             const float penalty = 2.0f * a->penalty * (z[k] + a->actor_bias[k]);
             dz[k] = (penalty - gpur_clip(slope[k], limit) * (1.0f - mu[k] * mu[k])) / (float)a->batch;

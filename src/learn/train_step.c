@@ -173,6 +173,18 @@ static void assign_distribution(gpur_train_step *step, gpur_arena *arena)
     a->atom_loss = gpur_arena_floats(arena, numbers);
 }
 
+static void assign_critic_distribution(gpur_train_step *step, gpur_arena *arena)
+{
+    gpur_critic_distribution_error_args *const a = &step->critic_distributions;
+    const int64_t numbers = step->batch.rows * step->network->distribution.atoms;
+    a->critic = step->critics;
+    a->distribution = step->network->distribution;
+    a->head = step->network->head;
+    a->kappa = step->config.huber_delta;
+    a->target = gpur_arena_floats(arena, numbers);
+    a->atom_loss = gpur_arena_floats(arena, step->network->copies * numbers);
+}
+
 static int samples_by_priority(const gpur_step_config *config)
 {
     return gpur_sampler_of(config->index_source)->is_by_priority ||
@@ -198,8 +210,10 @@ static void assign(void *part, gpur_arena *arena)
     if (!step->batch.fields.action_floats) {
         assign_td_error(step, arena);
         assign_distribution(step, arena);
-    } else if (arena->base) {
-        assign_critic_error(step);
+    } else {
+        if (arena->base)
+            assign_critic_error(step);
+        assign_critic_distribution(step, arena);
     }
     if (step->actor)
         step->actor->assign(step, arena);
@@ -266,17 +280,18 @@ static gpur_status forward(const gpur_train_step *step, const gpur_track *track)
 }
 
 /* td_error and critic_error have blocks of one warp, since a warp's loads are of many rows and keep a multiprocessor
- * busy. A row of distribution_error is a block's. */
+ * busy. A row of a distribution's loss is a block's. */
 static gpur_status launch_loss(const gpur_train_step *step, gpur_stream *stream)
 {
     const int64_t rows = step->batch.rows, bytes = step->online.pitch[step->network->activation_count - 1] * 4;
     const gpur_grid grid = gpur_grid_rows(step->device, (rows + 31) / 32, 1, 32 * 8);
-    if (step->batch.fields.action_floats)
-        return gpur_launch_critic_error(stream, grid, &step->critics);
+    const gpur_grid of_rows = gpur_grid_rows(step->device, rows, 1, bytes);
+    const int has_vectors = step->batch.fields.action_floats > 0;
     if (step->network->distribution.atoms > 0)
-        return gpur_launch_distribution_error(stream, gpur_grid_rows(step->device, rows, 1, bytes),
-                                              &step->distribution);
-    return gpur_launch_td_error(stream, grid, &step->td);
+        return has_vectors ? gpur_launch_critic_distribution_error(stream, of_rows, &step->critic_distributions)
+                           : gpur_launch_distribution_error(stream, of_rows, &step->distribution);
+    return has_vectors ? gpur_launch_critic_error(stream, grid, &step->critics)
+                       : gpur_launch_td_error(stream, grid, &step->td);
 }
 
 /* Changes nothing if `drawable`, (1) in device memory, is 0. */

@@ -77,7 +77,8 @@ typedef struct gpur_train_step {
     gpur_td_error_args td;                     /* of action values; it writes `rows` */
     gpur_distribution_error_args distribution; /* of distributions of them: in place of `td`, which it has */
     gpur_critic_error_args critics;            /* of critics of action vectors: in place of `td` */
-    gpur_pass *passes[GPUR_MAX_STEP_PASSES];   /* (pass_count) these and the actor's */
+    gpur_critic_distribution_error_args critic_distributions; /* of theirs: in place of `critics`, which it has */
+    gpur_pass *passes[GPUR_MAX_STEP_PASSES];                  /* (pass_count) these and the actor's */
     gpur_backward *backwards[GPUR_MAX_STEP_PASSES];
     int32_t pass_count, backward_count;
     void *workspace;                   /* that passes share, one after the other */

@@ -24,7 +24,8 @@ typedef struct batch {
     int64_t wide_action[B];
     int32_t action[B];
     float reward[B], discount[B], weight[B];
-    float q[2 * B * MAX_ACTIONS], q_target[B * MAX_ACTIONS], dz[B * PITCH], target[B * MAX_ATOMS], parts[B * MAX_ATOMS];
+    float q[2 * B * MAX_ACTIONS], q_target[B * MAX_ACTIONS], dz[B * PITCH], target[B * MAX_ATOMS],
+        parts[2 * B * MAX_ATOMS];
     float td[B], loss[B], q_taken[B], invalid[B];
     int32_t chosen[B];
 } batch;
@@ -306,6 +307,164 @@ TEST(no_launch_shape_changes_a_bit)
     }
 }
 
+/* Critics: the actions of the tests above are copies of a critic here, and each number of an action vector is -1 to 1
+ * but in every seventh row. */
+enum { VECTOR = 3 };
+
+static float vector_of(int b, int k)
+{
+    return b % 7 == 6 && k == 1 ? 1.25f : 0.25f * (float)(k - 1);
+}
+
+static float entropy_of(int b)
+{
+    return 0.1f * (float)(b % 4) - 0.15f;
+}
+
+typedef struct critics_there {
+    batch b;
+    float action[B * VECTOR], entropy[B];
+} critics_there;
+
+static gpur_status run_critics(critics_there *c, int has_entropy, gpur_grid grid)
+{
+    critics_there *const there = upload_to_device(device, c, sizeof *c);
+    if (!there)
+        return GPUR_OUT_OF_MEMORY;
+    const gpur_critic_distribution_error_args args = {
+        .critic = {.z = there->b.z,
+                   .z_target = there->b.z_target,
+                   .bias = there->b.bias,
+                   .bias_target = there->b.bias_target,
+                   .action = there->action,
+                   .reward = there->b.reward,
+                   .discount = there->b.discount,
+                   .entropy = has_entropy ? there->entropy : NULL,
+                   .weight = there->b.weight,
+                   .dz = there->b.dz,
+                   .td = there->b.td,
+                   .loss = there->b.loss,
+                   .q_taken = there->b.q_taken,
+                   .invalid = there->b.invalid,
+                   .batch = B,
+                   .z_pitch = PITCH,
+                   .action_pitch = VECTOR,
+                   .critics = c->b.network.num_actions,
+                   .num_actions = VECTOR},
+        .distribution = distribution_of(&c->b),
+        .head = c->b.network.head,
+        .kappa = c->b.kappa,
+        .target = there->b.target,
+        .atom_loss = there->b.parts,
+    };
+    gpur_device_force_grid(device, grid);
+    gpur_status status = gpur_launch_critic_distribution_error(stream, gpur_grid_rows(device, B, 1, PITCH * 4), &args);
+    gpur_device_force_grid(device, any_grid);
+    if (status == GPUR_OK)
+        status = gpur_stream_sync(stream);
+    if (status == GPUR_OK)
+        status = gpur_device_copy(device, c, there, sizeof *c);
+    gpur_device_free(device, there);
+    return status;
+}
+
+static void check_critics_row(const batch *c, int b, int has_entropy)
+{
+    const int atoms = c->network.atoms, critics = c->network.num_actions, is_known = b % 7 != 6;
+    double x[PITCH], next[PITCH], target[MAX_ATOMS], gradient[MAX_ATOMS], loss = 0, mean = 0;
+    int least = 0;
+    numbers_of(c, c->z + b * PITCH, c->bias, x);
+    numbers_of(c, c->z_target + b * PITCH, c->bias_target, next);
+    for (int i = 1; i < critics; i++)
+        if (ref_distribution_mean(&c->network, next + i * atoms) <
+            ref_distribution_mean(&c->network, next + least * atoms))
+            least = i;
+    const double lost = has_entropy ? (double)c->discount[b] * (double)entropy_of(b) : 0;
+    ref_distribution_target(&c->network, c->reward[b] - lost, c->discount[b], next + least * atoms, target);
+    for (int i = 0; i < critics; i++) {
+        const double of_one = ref_distribution_loss(&c->network, c->kappa, x + i * atoms, target, gradient);
+        loss += is_known ? of_one : 0;
+        mean += is_known ? ref_distribution_mean(&c->network, x + i * atoms) / critics : 0;
+        for (int k = 0; k < atoms; k++)
+            CHECK_NEAR(c->dz[b * PITCH + i * atoms + k], is_known ? c->weight[b] / B * gradient[k] : 0,
+                       is_known ? 1e-6 : 0);
+    }
+    CHECK_NEAR(c->invalid[b], !is_known, 0);
+    CHECK_NEAR(c->td[b], loss / critics, 1e-5 * loss);
+    CHECK_NEAR(c->loss[b], c->weight[b] * loss, 1e-5 * loss);
+    CHECK_NEAR(c->q_taken[b], mean, is_known ? 2e-6 : 0);
+}
+
+static void make_critics(critics_there *c, int head, int critics, int atoms)
+{
+    make_batch(&c->b, head, critics, atoms, 0);
+    for (int b = 0; b < B; b++) {
+        c->entropy[b] = entropy_of(b);
+        for (int k = 0; k < VECTOR; k++)
+            c->action[b * VECTOR + k] = vector_of(b, k);
+    }
+}
+
+TEST(critics_learn_the_distribution_with_the_smaller_mean)
+{
+    static critics_there c;
+    for (int variant = 0; variant < 16; variant++) {
+        make_critics(&c, variant & 1 ? GPUR_HEAD_CATEGORICAL : GPUR_HEAD_QUANTILES, variant & 2 ? 2 : 1,
+                     variant & 4 ? 11 : 51);
+        CHECK_OK(run_critics(&c, variant >> 3, any_grid));
+        for (int b = 0; b < B; b++)
+            check_critics_row(&c.b, b, variant >> 3);
+    }
+}
+
+TEST(no_launch_shape_changes_a_bit_of_critics)
+{
+    static const gpur_grid grids[] = {{1, 32, 0}, {3, 64, 0}, {64, 256, 0}};
+    static critics_there first, c;
+    for (int i = 0; i < 6; i++) {
+        make_critics(&c, i < 3 ? GPUR_HEAD_QUANTILES : GPUR_HEAD_CATEGORICAL, 2, 51);
+        CHECK_OK(run_critics(&c, 1, grids[i % 3]));
+        first = i % 3 == 0 ? c : first;
+        CHECK(memcmp(first.b.dz, c.b.dz, sizeof c.b.dz) == 0 && memcmp(first.b.loss, c.b.loss, sizeof c.b.loss) == 0);
+    }
+}
+
+static gpur_status launch_slope(const batch *c, batch *there)
+{
+    const gpur_distribution_slope_args args = {.z = there->z,
+                                               .bias = there->bias,
+                                               .q = there->q_taken,
+                                               .dz = there->dz,
+                                               .batch = B,
+                                               .z_pitch = PITCH,
+                                               .distribution = distribution_of(c),
+                                               .head = c->network.head};
+    return gpur_launch_distribution_slope(stream, gpur_grid_elements(device, B), &args);
+}
+
+TEST(slopes_of_means_agree_with_finite_differences)
+{
+    static batch c;
+    for (int variant = 0; variant < 4; variant++) {
+        make_batch(&c, variant & 1 ? GPUR_HEAD_CATEGORICAL : GPUR_HEAD_QUANTILES, 1, variant & 2 ? 51 : 2, 0);
+        CHECK_OK(run(&c, launch_slope, any_grid));
+        for (int b = 0; b < B; b++) {
+            double x[PITCH];
+            numbers_of(&c, c.z + b * PITCH, c.bias, x);
+            CHECK_NEAR(c.q_taken[b], ref_distribution_mean(&c.network, x), 2e-6);
+            for (int i = 0; i < c.network.atoms; i++) {
+                const double at = x[i];
+                x[i] = at + 1e-6;
+                const double up = ref_distribution_mean(&c.network, x);
+                x[i] = at - 1e-6;
+                const double down = ref_distribution_mean(&c.network, x);
+                x[i] = at;
+                CHECK_NEAR(c.dz[b * PITCH + i], (up - down) / 2e-6, 1e-6);
+            }
+        }
+    }
+}
+
 int main(int argc, char **argv)
 {
     test_main_begin(argc, argv);
@@ -320,6 +479,9 @@ int main(int argc, char **argv)
     RUN(large_logits_do_not_overflow);
     RUN(greedy_actions_have_the_largest_mean);
     RUN(no_launch_shape_changes_a_bit);
+    RUN(critics_learn_the_distribution_with_the_smaller_mean);
+    RUN(no_launch_shape_changes_a_bit_of_critics);
+    RUN(slopes_of_means_agree_with_finite_differences);
     gpur_stream_destroy(stream);
     gpur_device_close(device);
     return test_main_end();

@@ -32,6 +32,7 @@ typedef struct training {
     float rate;    /* target_rate */
     int period, critics, delay;
     float noise, noise_clip;
+    int32_t head, atoms; /* of critics of distributions */
 } training;
 
 static gpur_dpg_config config_of(const training *t)
@@ -50,6 +51,10 @@ static gpur_dpg_config config_of(const training *t)
     c.target_noise = t->noise, c.target_noise_clip = t->noise_clip;
     for (int i = 0; i < 2 && t->activation; i++)
         c.actor.trunk[i].activation = c.critic.trunk[i].activation = t->activation;
+    if (t->head)
+        c.critic.head = t->head, c.critic.atoms = t->atoms;
+    if (t->head == GPUR_HEAD_CATEGORICAL)
+        c.critic.v_min = -3.0f, c.critic.v_max = 2.0f;
     c.actor.hidden = c.critic.hidden = t->hidden;
     c.actor.trunk_count = c.critic.trunk_count = t->hidden ? 1 : 2;
     return c;
@@ -331,6 +336,10 @@ TEST(train_steps_agree_with_the_reference)
         {.steps = 12, .critics = 2, .prioritized = 1, .clip_norm = 0.2f, .clip = 0.05f, .activation = GPUR_RELU},
         {.steps = 12, .critics = 2, .delay = 3, .noise = 2, .noise_clip = 0.1f, .hidden = 5, .batch = 51},
         {.steps = 12, .delay = 4, .noise = 0.3f, .prioritized = 1, .penalty = 0.1f, .empty = 3},
+        {.steps = 12, .head = GPUR_HEAD_QUANTILES, .atoms = 11, .clip = 1, .prioritized = 1},
+        {.steps = 12, .head = GPUR_HEAD_CATEGORICAL, .atoms = 11, .clip = 1, .prioritized = 1},
+        {.steps = 12, .head = GPUR_HEAD_QUANTILES, .atoms = 7, .critics = 2, .delay = 2, .noise = 0.2f, .hidden = 5},
+        {.steps = 12, .head = GPUR_HEAD_CATEGORICAL, .atoms = 21, .critics = 2, .delay = 2, .noise = 0.2f, .empty = 3},
     };
     const int count = IN_RACE_CHECK ? 4 : (int)(sizeof cases / sizeof *cases);
     for (int i = 0; i < count; i++) {

@@ -127,3 +127,32 @@ def test_cartpole_is_trained_by_a_run(name):
     result = gpureplay.train("CartPole-v1", steps=3000, agent=head, device=DEVICE)
     assert result.agent.config["head"] == head["head"] and result.agent.config["atoms"] == 21
     assert result.agent.stats.steps > 0 and np.isfinite(result.agent.stats.loss)
+
+
+@pytest.mark.parametrize("critics", [1, 2])
+@pytest.mark.parametrize("name", CLASSES)
+def test_critics_of_action_vectors_learn_distributions(name, critics, tmp_path):
+    """The reward is how near the first number of the action is to that of obs, so that the actor learns that one."""
+    fields = {**FIELDS, "action": ((2,), "float32")}
+    random = np.random.default_rng(2)
+    obs, action = random.uniform(-0.8, 0.8, (500, 3)), random.uniform(-1, 1, (500, 2))
+    critic = {"trunk": [(32, "relu")], "learning_rate": 3e-3, "head": CLASSES[name][1]["head"], "atoms": 11,
+              **({"v_min": -3.0, "v_max": 1.0} if name == "c51" else {})}
+    with gpureplay.ReplayBuffer(600, fields, device=DEVICE, seed=1) as buffer:
+        buffer.extend(obs=obs.astype(np.float32), action=action.astype(np.float32),
+                      reward=-np.abs(action[:, 0] - obs[:, 0]).astype(np.float32), next_obs=obs.astype(np.float32),
+                      terminated=np.ones(500, bool))
+        settings = {"actor": {"trunk": [(32, "relu")], "learning_rate": 3e-3}, "critic": critic, "critics": critics,
+                    "batch_size": 64, "target_period": 10}
+        with gpureplay.DDPG(buffer, **settings) as agent, gpureplay.DDPG(buffer, **agent.config) as other:
+            assert other.config == agent.config and agent.config["critic"]["atoms"] == 11
+            agent.train(1500)
+            agent.save(tmp_path / "learner")
+            other.load(tmp_path / "learner")
+            with agent.policy() as policy:
+                acted = policy.act_vectors(obs[:64].astype(np.float32))
+            assert np.abs(acted[:, 0] - obs[:64, 0]).mean() < 0.25
+            agent.train(5)
+            other.train(5)
+            for tensor, value in agent.weights.items():
+                assert np.array_equal(value, other.weights[tensor]), tensor

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "reference/reference_dpg.h"
+#include "reference/reference_distribution.h"
 #include "reference/reference_replay.h"
 
 #include <math.h>
@@ -23,7 +24,7 @@ static double value_of(const ref_dpg *dpg, ref_net *critic, int target, const fl
     for (int k = 0; k < dpg->actor->config.num_actions; k++)
         tape->x[features + k] = action[k];
     ref_forward_input(critic, target, tape);
-    return tape->y[0];
+    return critic->config.atoms ? ref_distribution_mean(&critic->config, tape->y) : tape->y[0];
 }
 
 double ref_dpg_q(ref_dpg *dpg, int target, const float *obs, const double *action, ref_tape *tape)
@@ -56,10 +57,47 @@ static double target_of(ref_dpg *dpg, const ref_dpg_row *row)
     return row->reward + row->discount * least;
 }
 
+/* The target's distribution: of two critics' targets the one with the smaller mean. */
+static void target_distribution(ref_dpg *dpg, const ref_dpg_row *row, double *target)
+{
+    static _Thread_local ref_tape actor, first, second;
+    const gpur_network_config *const network = &dpg->critic->config;
+    ref_forward(dpg->actor, 1, row->next_obs, &actor);
+    for (int k = 0; k < dpg->actor->config.num_actions && row->noise; k++)
+        actor.y[k] = fmax(-1, fmin(1, actor.y[k] + row->noise[k]));
+    const double mean = value_of(dpg, dpg->critic, 1, row->next_obs, actor.y, &first);
+    const double *least = first.y;
+    if (dpg->second && value_of(dpg, dpg->second, 1, row->next_obs, actor.y, &second) < mean)
+        least = second.y;
+    ref_distribution_target(network, row->reward, row->discount, least, target);
+}
+
+/* The loss of one critic of distributions; its gradient by the numbers. */
+static double distribution_loss(ref_dpg *dpg, const ref_dpg_row *row, const ref_tape *tape, double *slope)
+{
+    static _Thread_local double target[REF_WIDTH];
+    target_distribution(dpg, row, target);
+    return ref_distribution_loss(&dpg->critic->config, 1, tape->y, target, slope);
+}
+
+/* The gradient of the mean by the numbers, by differences. */
+static void mean_slopes(const gpur_network_config *network, double *x, double *slope)
+{
+    slope[0] = 1;
+    for (int i = 0; i < network->atoms; i++) {
+        const double at = x[i];
+        x[i] = at + 1e-5;
+        const double up = ref_distribution_mean(network, x);
+        x[i] = at - 1e-5;
+        slope[i] = (up - ref_distribution_mean(network, x)) / 2e-5;
+        x[i] = at;
+    }
+}
+
 double ref_dpg_critic_loss(ref_dpg *dpg, ref_dpg_row *rows, int batch, double *mean_q)
 {
     static _Thread_local ref_tape tape;
-    static _Thread_local double action[REF_WIDTH];
+    static _Thread_local double action[REF_WIDTH], slope[REF_WIDTH];
     ref_net *const critics[] = {dpg->critic, dpg->second};
     const int count = dpg->second ? 2 : 1;
     double loss = 0;
@@ -74,11 +112,16 @@ double ref_dpg_critic_loss(ref_dpg *dpg, ref_dpg_row *rows, int batch, double *m
         row->error = 0;
         for (int i = 0; i < count; i++) {
             const double q = value_of(dpg, critics[i], 0, row->obs, action, &tape);
-            const double slope = row->weight * (q - y) / batch;
-            row->error += fabs(q - y) / count;
-            loss += row->weight * (q - y) * (q - y) / 2 / batch;
+            double of_one = (q - y) * (q - y) / 2, error = fabs(q - y);
+            slope[0] = q - y;
+            if (dpg->critic->config.atoms)
+                error = of_one = distribution_loss(dpg, row, &tape, slope);
+            for (int n = 0; n < ref_atoms(&dpg->critic->config); n++)
+                slope[n] *= (double)row->weight / batch;
+            row->error += error / count;
+            loss += row->weight * of_one / batch;
             *mean_q += q / batch / count;
-            ref_backward(critics[i], &tape, &slope);
+            ref_backward(critics[i], &tape, slope);
         }
     }
     return loss;
@@ -111,15 +154,16 @@ double ref_dpg_update_critics(ref_dpg *dpg, const gpur_dqn_config *config, int64
 double ref_dpg_actor_loss(ref_dpg *dpg, const ref_dpg_row *rows, int batch, double *slopes)
 {
     static _Thread_local ref_tape actor, critic;
-    static _Thread_local double dx[REF_WIDTH], da[REF_WIDTH];
+    static _Thread_local double dx[REF_WIDTH], da[REF_WIDTH], of_mean[REF_WIDTH];
     const int actions = dpg->actor->config.num_actions;
-    const double one = 1, limit = dpg->clip > 0 ? dpg->clip : INFINITY;
+    const double limit = dpg->clip > 0 ? dpg->clip : INFINITY;
     double loss = 0;
     ref_net_zero_gradient(dpg->actor);
     for (int b = 0; b < batch; b++) {
         ref_forward(dpg->actor, 0, rows[b].obs, &actor);
         loss -= ref_dpg_q(dpg, 0, rows[b].obs, actor.y, &critic) / batch;
-        ref_backward_to_input(dpg->critic, &critic, &one, dx); /* its g is of no use from now on */
+        mean_slopes(&dpg->critic->config, critic.y, of_mean);
+        ref_backward_to_input(dpg->critic, &critic, of_mean, dx); /* its g is of no use from now on */
         for (int k = 0; k < actions; k++) {
             const double slope = dx[dpg->actor->features + k], mu = actor.y[k];
             da[k] = (2 * dpg->penalty * atanh(mu) / (1 - mu * mu) - fmax(-limit, fmin(limit, slope))) / batch;

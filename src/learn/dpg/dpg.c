@@ -81,8 +81,10 @@ static gpur_status build_network(gpur_network *network, const gpur_network_confi
                  "network.trunk[0] is a convolution (GPUR_CONV); deterministic policy gradients need dense layers "
                  "(GPUR_DENSE)");
     GPUR_TRY(gpur_network_build_copies(network, config, &shape, copies));
-    GPUR_REQUIRE(config->head == head, "network.head is %" PRId32 "; it must be %s (%" PRId32 ")", config->head,
-                 head == GPUR_HEAD_Q ? "GPUR_HEAD_Q" : "GPUR_HEAD_TANH_ACTION", head);
+    GPUR_REQUIRE(config->head == head || (head == GPUR_HEAD_Q && network->distribution.atoms > 0),
+                 "network.head is %" PRId32 "; it must be %s", config->head,
+                 head == GPUR_HEAD_Q ? "GPUR_HEAD_Q (0), GPUR_HEAD_QUANTILES (5) or GPUR_HEAD_CATEGORICAL (6)"
+                                     : "GPUR_HEAD_TANH_ACTION (3)");
     GPUR_REQUIRE(config->input_scale == 1.0f, "network.input_scale is %g; it must be 1", (double)config->input_scale);
     GPUR_REQUIRE(config->input_shift == 0.0f, "network.input_shift is %g; it must be 0", (double)config->input_shift);
     return GPUR_OK;
@@ -105,6 +107,9 @@ static gpur_status build_networks(gpur_dpg *dpg, gpur_learn_fields *fields)
     GPUR_TRY(gpur_range_check(config->critics, 1, GPUR_MAX_COPIES, "critics"));
     GPUR_TRY(gpur_prefix_error(
         build_network(&dpg->critic, &config->critic, GPUR_HEAD_Q, features + actions, config->critics), "critic"));
+    dpg->config.critic.atoms = dpg->critic.distribution.atoms;
+    dpg->config.critic.v_min = dpg->critic.distribution.v_min;
+    dpg->config.critic.v_max = dpg->critic.distribution.v_max;
     dpg->first = gpur_network_first_copy(&dpg->critic);
     return GPUR_OK;
 }
@@ -140,6 +145,7 @@ static gpur_step_config step_config_of(const gpur_dpg_config *config)
         .index_source = config->index_source,
         .beta = config->beta,
         .loss = GPUR_LOSS_SQUARED,
+        .huber_delta = 1.0f, /* kappa of quantiles */
         .policy_delay = config->policy_delay,
         .target_period = config->target_period,
         .target_rate = config->target_rate,

@@ -104,7 +104,7 @@ static gpur_status action_gradient(const gpur_train_step *step, gpur_stream *str
         .slope = dpg->action_backward.gradients[0] + features,
         .actor_z = dpg->actor_pass.activations[actor_last],
         .actor_bias = dpg->actor_optimizer.weights + dpg->actor.head_bias,
-        .q = dpg->q,
+        .q = dpg->critic.distribution.atoms > 0 ? NULL : dpg->q,
         .dz = dpg->actor_backward.gradients[actor_last],
         .batch = critic->rows,
         .z_pitch = critic->pitch[last],
@@ -115,6 +115,27 @@ static gpur_status action_gradient(const gpur_train_step *step, gpur_stream *str
         .penalty = dpg->config.preactivation_penalty,
     };
     return gpur_launch_action_gradient(stream, gpur_grid_elements(step->device, args.batch), &args);
+}
+
+/* Enqueues the gradient of Q by the critic's outputs, if it is not 1 as of a value. */
+static gpur_status value_gradient(const gpur_train_step *step, gpur_stream *stream)
+{
+    const gpur_dpg *const dpg = dpg_of(step);
+    const gpur_pass *const critic = value_pass(step);
+    const int32_t last = step->network->activation_count - 1;
+    const gpur_distribution_slope_args args = {
+        .z = critic->activations[last],
+        .bias = step->critics.bias,
+        .q = dpg->q,
+        .dz = dpg->action_backward.gradients[last],
+        .batch = critic->rows,
+        .z_pitch = critic->pitch[last],
+        .distribution = dpg->critic.distribution,
+        .head = dpg->critic.head,
+    };
+    if (args.distribution.atoms == 0)
+        return GPUR_OK;
+    return gpur_launch_distribution_slope(stream, gpur_grid_elements(step->device, args.batch), &args);
 }
 
 /* By the critic that has just been trained, of two by the first one. */
@@ -129,6 +150,7 @@ static gpur_status train(const gpur_train_step *step, const gpur_track *track, c
     GPUR_TRY(gpur_pass_forward(actor, track->stream, actor->rows, optimizer.weights, track->workspace));
     GPUR_TRY(write_actions(step, track->stream, actor, optimizer.weights));
     GPUR_TRY(gpur_pass_forward(critic_pass, track->stream, critic_pass->rows, critic, track->workspace));
+    GPUR_TRY(value_gradient(step, track->stream));
     GPUR_TRY(gpur_backward_run(&dpg->action_backward, track, &step->side, critic, NULL));
     GPUR_TRY(action_gradient(step, track->stream));
     GPUR_TRY(gpur_backward_run(&dpg->actor_backward, track, &step->side, optimizer.weights, optimizer.gradient));

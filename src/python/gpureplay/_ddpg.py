@@ -100,7 +100,8 @@ class DDPG(ActionLearner):
         gymnasium.wrappers.RescaleAction(env, -1, 1) makes an environment that takes -1 to 1 of one with other bounds.
         Its n_step is that of the returns.
     actor, critic: the settings of each network and its optimizer, as for `DQN`: trunk (dense layers), hidden,
-        hidden_activation, init, init_scale; optimizer, learning_rate, clip_norm, ...
+        hidden_activation, init, init_scale; optimizer, learning_rate, clip_norm, ... A critic may have the head
+        "quantiles" or "categorical", with atoms, v_min and v_max as `QRDQN` and `C51` have them.
     settings: the other members of gpur_dpg_config by name (include/gpureplay/dpg.h): action_gradient_clip,
         preactivation_penalty, batch_size, target_period, target_rate, critics, policy_delay, target_noise,
         target_noise_clip, beta, math, seed; and prioritized, distinct, demonstrations and demonstration_ratio, as for
