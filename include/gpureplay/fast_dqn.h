@@ -44,6 +44,7 @@
 #include "gpureplay/dpg.h"
 #include "gpureplay/dqn.h"
 #include "gpureplay/run_handle.h"
+#include "gpureplay/sac.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -151,6 +152,18 @@ GPUR_API gpur_status gpur_dpg_preset(const char *name, gpur_run_config *run, gpu
                                      gpur_replay_config *replay, gpur_dpg_config *dpg, gpur_fast_dqn_config *config);
 
 /*
+ * The same for a learner of soft actor-critic, whose environments act by actions drawn from the policy, and evaluations
+ * by its mean.
+ *
+ *   "sac"        Haarnoja et al. 2018b, table 1: gpur_sac_config_init, a replay of 1,000,000; the first 1,000 steps are
+ *                random
+ *   "sac-small"  the defaults of Stable-Baselines3 2.x: the same with 100 random steps; with rates of 1e-3, as its zoo
+ *                has for Pendulum, and a replay of 200,000
+ */
+GPUR_API gpur_status gpur_sac_preset(const char *name, gpur_run_config *run, gpur_field fields[GPUR_FAST_DQN_FIELDS],
+                                     gpur_replay_config *replay, gpur_sac_config *sac, gpur_fast_dqn_config *config);
+
+/*
  * Creates a run: W environments and those of evaluations, a writer into the replay for each of the W, and the threads.
  * The environments are made in their order, those of evaluations last; each has a seed drawn from the run's seed.
  * Epsilon follows the learner's `exploration`, by the global step. The learner and its replay must outlive the run.
@@ -159,7 +172,7 @@ GPUR_API gpur_status gpur_dpg_preset(const char *name, gpur_run_config *run, gpu
  * A vector environment needs `synchronized`, and without `concurrent` and `burst` a train_period that is a multiple of
  * num_envs. The prepopulation then takes random steps of all environments.
  *
- *   learner  of DQN or of DPG. Its network must have the environment's actions; vectors must be float32 with finite
+ *   learner  of DQN, DPG or SAC. Its network must have the environment's actions; vectors must be float32 with finite
  *            bounds, to which the range of -1 to 1 is scaled. Its replay must store the environment's observations,
  *            with GPUR_LAYOUT_FRAMES as stacks. If one of DQN has trained before, its train steps so far must be a
  *            multiple of its target_period, because it counts them on; not so with a cache of returns

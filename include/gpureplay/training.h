@@ -118,6 +118,7 @@ typedef struct gpur_training_settings {
     gpur_dpg_config *dpg;
     gpur_actor_critic_config *actor_critic;
     const char *demonstrations; /* the file of a replay, which the caller loads into one for the learner; NULL: none */
+    gpur_sac_config *sac;
 } gpur_training_settings;
 
 /* Reads the settings; `size` is set by the caller. */

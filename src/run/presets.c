@@ -24,6 +24,8 @@ static const struct {
     {"ddpg-small", GPUR_PRESET_DPG},
     {"td3", GPUR_PRESET_DPG},
     {"td3-small", GPUR_PRESET_DPG},
+    {"sac", GPUR_PRESET_SAC},
+    {"sac-small", GPUR_PRESET_SAC},
     {"apex-dqn", GPUR_PRESET_APEX_DQN},
     {"apex-dqn-small", GPUR_PRESET_APEX_DQN},
     {"apex-dpg", GPUR_PRESET_APEX_DPG},

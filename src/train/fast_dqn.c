@@ -177,15 +177,29 @@ static int show_beginning(gpur_text *line, const gpur_train_settings *s, const g
 
 enum { MOST_UNITS = 65536 }; /* of a layer */
 
+static void tell_hidden(gpur_train_settings *s, const gpur_network_config *network)
+{
+    s->hidden = s->hidden_text;
+    snprintf(s->hidden_text, sizeof s->hidden_text, "%d,%d", (int)network->trunk[0].units,
+             (int)network->trunk[1].units);
+}
+
 static gpur_status fill_dpg(gpur_train_settings *s)
 {
     GPUR_TRY(gpur_fast_dqn_config_init(&s->fast_dqn, sizeof s->fast_dqn));
     GPUR_TRY(gpur_dpg_preset(s->preset, &s->all, s->fields, &s->replay, &s->dpg, &s->fast_dqn));
     /* Stable-Baselines3's zoo for Pendulum; the papers. */
     s->steps = gpur_train_is_small(s) ? 20000 : strcmp(s->preset, "ddpg") == 0 ? 2500000 : 1000000;
-    s->hidden = s->hidden_text;
-    snprintf(s->hidden_text, sizeof s->hidden_text, "%d,%d", (int)s->dpg.actor.trunk[0].units,
-             (int)s->dpg.actor.trunk[1].units);
+    tell_hidden(s, &s->dpg.actor);
+    return GPUR_OK;
+}
+
+static gpur_status fill_sac(gpur_train_settings *s)
+{
+    GPUR_TRY(gpur_fast_dqn_config_init(&s->fast_dqn, sizeof s->fast_dqn));
+    GPUR_TRY(gpur_sac_preset(s->preset, &s->all, s->fields, &s->replay, &s->sac, &s->fast_dqn));
+    s->steps = gpur_train_is_small(s) ? 20000 : 1000000;
+    tell_hidden(s, &s->sac.actor);
     return GPUR_OK;
 }
 
@@ -222,23 +236,48 @@ static gpur_status use_hidden(const gpur_options *o, const char *list, gpur_netw
     return GPUR_OK;
 }
 
-static gpur_status complete_dpg(const gpur_options *o, gpur_train_settings *s)
+/* What all of these learners share. */
+static gpur_status complete_vectors(const gpur_options *o, int64_t batch_size, gpur_network_config *actor,
+                                    gpur_network_config *critic, gpur_train_settings *s)
 {
     const gpur_fast_dqn_config *const run = &s->fast_dqn;
-    gpur_dpg_config *const dpg = &s->dpg;
     use_lanes(o, s);
     GPUR_TRY(check_run(o, s));
-    GPUR_TRY(use_hidden(o, s->hidden, &dpg->actor));
-    GPUR_TRY(use_hidden(o, s->hidden, &dpg->critic));
+    GPUR_TRY(use_hidden(o, s->hidden, actor));
+    GPUR_TRY(use_hidden(o, s->hidden, critic));
+    s->replay.seed = (uint64_t)s->seed;
+    if (s->replay.n_step > 1) /* of which each transition may have fewer */
+        s->fields[s->replay.field_count++] = (gpur_field){"discount", GPUR_FLOAT32, {0}};
+    GPUR_TRY(gpur_train_use_batch(o, s->replay.capacity, batch_size, &s->replay));
+    s->replay.min_size = gpur_min(s->replay.min_size, gpur_min(run->prepopulation, s->replay.capacity));
+    return gpur_train_use_periods(o, run->target_period, s);
+}
+
+static gpur_status complete_dpg(const gpur_options *o, gpur_train_settings *s)
+{
+    gpur_dpg_config *const dpg = &s->dpg;
     dpg->actor_optimizer.learning_rate.last = dpg->actor_optimizer.learning_rate.first;
     dpg->critic_optimizer.learning_rate.last = dpg->critic_optimizer.learning_rate.first;
     dpg->critic_optimizer.weight_decay = dpg->actor_optimizer.weight_decay;
-    dpg->seed = s->replay.seed = (uint64_t)s->seed;
-    if (s->replay.n_step > 1) /* of which each transition may have fewer */
-        s->fields[s->replay.field_count++] = (gpur_field){"discount", GPUR_FLOAT32, {0}};
-    GPUR_TRY(gpur_train_use_batch(o, s->replay.capacity, dpg->batch_size, &s->replay));
-    s->replay.min_size = gpur_min(s->replay.min_size, gpur_min(run->prepopulation, s->replay.capacity));
-    return gpur_train_use_periods(o, run->target_period, s);
+    dpg->seed = (uint64_t)s->seed;
+    return complete_vectors(o, dpg->batch_size, &dpg->actor, &dpg->critic, s);
+}
+
+static gpur_status complete_sac(const gpur_options *o, gpur_train_settings *s)
+{
+    gpur_sac_config *const sac = &s->sac;
+    sac->actor_optimizer.learning_rate.last = sac->actor_optimizer.learning_rate.first;
+    sac->critic_optimizer.learning_rate = sac->temperature_optimizer.learning_rate = sac->actor_optimizer.learning_rate;
+    sac->seed = (uint64_t)s->seed;
+    return complete_vectors(o, sac->batch_size, &sac->actor, &sac->critic, s);
+}
+
+static gpur_status open_sac(gpur_train_settings *s, gpur_train_handles *h)
+{
+    GPUR_TRY(gpur_replay_create(h->device, &s->replay, &h->replay));
+    GPUR_TRY(gpur_train_open_demonstrations(s, h));
+    GPUR_TRY(gpur_sac_create(h->replay, &s->sac, &h->learner));
+    return gpur_fast_dqn_create(h->learner, &s->all, &s->fast_dqn, &h->run);
 }
 
 static gpur_status open_dpg(gpur_train_settings *s, gpur_train_handles *h)
@@ -257,23 +296,16 @@ static void add_dpg_rates(gpur_row *row, const gpur_train_span *span)
 
 static const char *const shown_of_dpg[] = {"train/s", "train_steps_per_second", "loss", "loss", "Q", "mean_q", NULL};
 
-const gpur_train_system gpur_train_dpg = {
-    .run = {"run", gpur_fast_dqn_config_members, offsetof(gpur_train_settings, fast_dqn)},
-    .learner = {"dpg", gpur_dpg_config_members, offsetof(gpur_train_settings, dpg)},
-    .count = offsetof(gpur_train_settings, fast_dqn.num_envs),
-    .math = offsetof(gpur_train_settings, dpg.math),
-    .source = offsetof(gpur_train_settings, dpg.index_source),
-    .lane = "lane",
-    .lanes = " at a time",
-    .period = "period",
-    .shown = shown_of_dpg,
-    .fill = fill_dpg,
-    .complete = complete_dpg,
-    .open = open_dpg,
-    .add_rates = add_dpg_rates,
-    .show_beginning = show_beginning,
-    .takes_vector = 1,
-};
+#define VECTORS(kind)                                                                                                  \
+    {                                                                                                                  \
+        .run = {"run", gpur_fast_dqn_config_members, offsetof(gpur_train_settings, fast_dqn)},                         \
+        .learner = {#kind, gpur_##kind##_config_members, offsetof(gpur_train_settings, kind)},                         \
+        .count = offsetof(gpur_train_settings, fast_dqn.num_envs), .math = offsetof(gpur_train_settings, kind.math),   \
+        .source = offsetof(gpur_train_settings, kind.index_source), .lane = "lane", .lanes = " at a time",             \
+        .period = "period", .shown = shown_of_dpg, .fill = fill_##kind, .complete = complete_##kind,                   \
+        .open = open_##kind, .add_rates = add_dpg_rates, .show_beginning = show_beginning, .takes_vector = 1           \
+    }
+const gpur_train_system gpur_train_dpg = VECTORS(dpg), gpur_train_sac = VECTORS(sac);
 
 /* DQN. */
 

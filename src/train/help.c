@@ -98,7 +98,7 @@ static gpur_status find_defaults(const char *preset, const char *env, const char
         GPUR_TRY(gpur_options_add(o, "env_options", env_options));
     GPUR_TRY(gpur_options_add(o, "preset", preset));
     GPUR_TRY(gpur_options_find_system(o, preset));
-    const int has_vectors = (GPUR_IN_ANY_DPG & 1 << o->system) != 0;
+    const int has_vectors = ((GPUR_IN_ANY_DPG | GPUR_IN_SAC) & 1 << o->system) != 0;
     s->describes_env = (GPUR_IN_OFFLINE & 1 << o->system) != 0;
     if (!env)
         GPUR_TRY(gpur_env_find(has_vectors ? "Pendulum" : is_image ? "MinAtar/Breakout" : "CartPole-v1", &s->env.type));
@@ -233,6 +233,7 @@ static void add_all(gpur_text *text)
         const char *title;
     } systems[GPUR_TRAIN_SYSTEMS] = {{GPUR_PRESET_FAST_DQN, "fast DQN, DQN(lambda), Virtual Replay Cache"},
                                      {GPUR_PRESET_DPG, "DDPG and TD3, for continuous actions"},
+                                     {GPUR_PRESET_SAC, "SAC, for continuous actions"},
                                      {GPUR_PRESET_APEX_DQN, "Ape-X"},
                                      {GPUR_PRESET_APEX_DPG, "Ape-X DPG, for continuous actions"},
                                      {GPUR_PRESET_GA3C, "GA3C"},

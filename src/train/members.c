@@ -182,6 +182,33 @@ const gpur_member gpur_dpg_config_members[] = {
     {.name = "target_noise_clip", .kind = GPUR_MEMBER_FLOAT, .at = offsetof(gpur_dpg_config, target_noise_clip)},
     {.name = NULL}};
 
+const gpur_member gpur_sac_config_members[] = {
+    {.name = "actor", .kind = GPUR_MEMBER_STRUCT, .at = offsetof(gpur_sac_config, actor), .of =
+        gpur_network_config_members},
+    {.name = "critic", .kind = GPUR_MEMBER_STRUCT, .at = offsetof(gpur_sac_config, critic), .of =
+        gpur_network_config_members},
+    {.name = "actor_optimizer", .kind = GPUR_MEMBER_STRUCT, .at = offsetof(gpur_sac_config, actor_optimizer), .of =
+        gpur_optimizer_config_members},
+    {.name = "critic_optimizer", .kind = GPUR_MEMBER_STRUCT, .at = offsetof(gpur_sac_config, critic_optimizer), .of =
+        gpur_optimizer_config_members},
+    {.name = "temperature_optimizer", .kind = GPUR_MEMBER_STRUCT, .at = offsetof(gpur_sac_config,
+        temperature_optimizer), .of = gpur_optimizer_config_members},
+    {.name = "temperature", .kind = GPUR_MEMBER_FLOAT, .at = offsetof(gpur_sac_config, temperature)},
+    {.name = "fixed_temperature", .kind = GPUR_MEMBER_INT32, .at = offsetof(gpur_sac_config, fixed_temperature)},
+    {.name = "target_entropy", .kind = GPUR_MEMBER_FLOAT, .at = offsetof(gpur_sac_config, target_entropy)},
+    {.name = "critics", .kind = GPUR_MEMBER_INT32, .at = offsetof(gpur_sac_config, critics)},
+    {.name = "index_source", .kind = GPUR_MEMBER_INT32, .at = offsetof(gpur_sac_config, index_source), .words = (const
+        char *const[]){"auto", "uniform", "uniform_distinct", "prioritized_stratified", "prioritized_independent"},
+        .word_count = 5},
+    {.name = "beta", .kind = GPUR_MEMBER_STRUCT, .at = offsetof(gpur_sac_config, beta), .of = gpur_schedule_members},
+    {.name = "batch_size", .kind = GPUR_MEMBER_INT64, .at = offsetof(gpur_sac_config, batch_size)},
+    {.name = "target_period", .kind = GPUR_MEMBER_INT64, .at = offsetof(gpur_sac_config, target_period)},
+    {.name = "target_rate", .kind = GPUR_MEMBER_FLOAT, .at = offsetof(gpur_sac_config, target_rate)},
+    {.name = "math", .kind = GPUR_MEMBER_INT32, .at = offsetof(gpur_sac_config, math), .words = (const char
+        *const[]){"fp32", "tf32", "bf16", "auto"}, .word_count = 4},
+    {.name = "seed", .kind = GPUR_MEMBER_INT64, .at = offsetof(gpur_sac_config, seed)},
+    {.name = NULL}};
+
 const gpur_member gpur_actor_critic_config_members[] = {
     {.name = "network", .kind = GPUR_MEMBER_STRUCT, .at = offsetof(gpur_actor_critic_config, network), .of =
         gpur_network_config_members},

@@ -126,6 +126,7 @@ gpur_status gpur_train_find_settings(gpur_options *o, gpur_train_settings *s)
     GPUR_TRY(gpur_replay_config_init(&s->replay, sizeof s->replay));
     GPUR_TRY(gpur_dqn_config_init(&s->dqn, sizeof s->dqn));
     GPUR_TRY(gpur_dpg_config_init(&s->dpg, sizeof s->dpg));
+    GPUR_TRY(gpur_sac_config_init(&s->sac, sizeof s->sac));
     const gpur_train_system *const system = gpur_train_system_of(o->system);
     if (s->env.vector && !system->takes_vector)
         return gpur_refuse(o,

@@ -33,6 +33,7 @@ typedef struct gpur_train_settings {
     gpur_replay_config replay;
     gpur_dqn_config dqn;
     gpur_dpg_config dpg; /* DPG has it in the place of `dqn` */
+    gpur_sac_config sac;
     gpur_actor_critic_config actor_critic;
     gpur_fast_dqn_config fast_dqn;
     gpur_apex_config apex;

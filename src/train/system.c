@@ -20,6 +20,7 @@ const gpur_train_system *gpur_train_system_of(int32_t system)
         [GPUR_PRESET_OFFLINE_DQN] = &gpur_train_offline_dqn,
         [GPUR_PRESET_OFFLINE_DPG] = &gpur_train_offline_dpg,
         [GPUR_PRESET_DPG] = &gpur_train_dpg,
+        [GPUR_PRESET_SAC] = &gpur_train_sac,
     };
     return systems[system];
 }
@@ -104,7 +105,7 @@ gpur_status gpur_train_open_demonstrations(gpur_train_settings *s, gpur_train_ha
     if (!s->demonstrations)
         return GPUR_OK;
     GPUR_TRY(gpur_prefix_error(load_demonstrations(s, h), "demonstrations"));
-    s->dqn.demonstrations = s->dpg.demonstrations = h->demonstrations;
+    s->dqn.demonstrations = s->dpg.demonstrations = s->sac.demonstrations = h->demonstrations;
     return GPUR_OK;
 }
 

@@ -396,6 +396,7 @@ gpur_status gpur_training_get_settings(gpur_training *t, gpur_training_settings 
         .replay = &s->replay,
         .dqn = &s->dqn,
         .dpg = &s->dpg,
+        .sac = &s->sac,
         .actor_critic = &s->actor_critic,
     };
     return gpur_sized_write(out, &settings, sizeof settings, "gpur_training_settings");

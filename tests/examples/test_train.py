@@ -322,11 +322,11 @@ def pendulum(**changes):
     return [word for name, value in options.items() for word in (f"--{name}", value)]
 
 
-def action_vectors_are_trained_by_ddpg_and_td3(folder):
+def action_vectors_are_trained_by_ddpg_td3_and_sac(folder):
     """With one environment and with several; both go on bit for bit, and are played and evaluated."""
     for name, more in (("one", {"sigma": 0.3, "gamma": 0.98, "n-step": 3, "critic-learning-rate": 0.002}),
                        ("four", {"num-envs": 4}), ("beside", {"num-envs": 2, "concurrent": 1}),
-                       ("td3", {"preset": "td3-small"})):
+                       ("td3", {"preset": "td3-small"}), ("sac", {"preset": "sac-small"})):
         run(*pendulum(out=folder / name, **more))
         run(*pendulum(out=folder / f"{name} parts", **{**more, "steps": 1000}))
         run("--resume", folder / f"{name} parts", "--steps", 2000)
@@ -609,7 +609,7 @@ def bad_options_are_refused_before_anything_is_made(folder, whole):
         ([*game, "--sigma", "1"], ["--sigma is 1 and --preset is fast-dqn-small-vectors, which does not have it; leave "
                                    "the option out, or take a preset of ddpg, td3 or apex-dpg"]),
         ([*vectors[:-2]], ["Pendulum has continuous actions and --preset is missing; it must be ddpg, ddpg-small, "
-                           "td3, td3-small, apex-dpg or apex-dpg-small"]),
+                           "td3, td3-small, sac, sac-small, apex-dpg or"]),
         ([*vectors[:-2], "--preset", "fast-dqn-small"], ["needs discrete actions", '"ddpg-small"']),
         ([*game, "--preset", "ddpg"], ["CartPole-v1: the environment's actions are discrete"]),
         ([*vectors, "--hidden", "64,,64"], ['--hidden is "64,,64"; it must be 1 to 8 numbers of 1 to 65536, with co']),
@@ -698,7 +698,7 @@ def help_and_list():
     help_of_a_preset_is_of_it_alone()
     page = (ROOT / "docs/training.md").read_text()
     options = re.findall(r"^  (--[a-z-]+)", run("--help").stdout, flags=re.M)
-    for preset in ("fast-dqn", "vrc-2021-small", "td3", "apex-dqn", "apex-dpg", "ga3c", "a2c-small"):
+    for preset in ("fast-dqn", "vrc-2021-small", "td3", "sac", "apex-dqn", "apex-dpg", "ga3c", "a2c-small"):
         options += re.findall(r"^  (--[a-z-]+)", run(preset, "--help").stdout, flags=re.M)
     assert len(set(options)) > 50
     for option in options:
@@ -748,7 +748,7 @@ def main():
         the_network_to_act_by_and_whole_episodes_are_options(folder)
         a_burst_is_an_option(folder / "bursts")
         a_part_of_each_batch_is_drawn_from_a_file(folder / "demonstrations", whole)
-        action_vectors_are_trained_by_ddpg_and_td3(folder / "vectors")
+        action_vectors_are_trained_by_ddpg_td3_and_sac(folder / "vectors")
         several_train_steps_follow_each_period(folder / "several")
         returns_of_several_steps_are_trained_on(folder / "returns")
         the_cache_of_returns_has_options(folder / "cache")

@@ -244,7 +244,7 @@ def keywords_in(module, function, owner=None):
 TRAININGS = {
     "DQNTraining": {"FAST_DQN"}, "ApexTraining": {"APEX_DQN"}, "DDPGTraining": {"APEX_DPG", "DPG"},
     "GA3CTraining": {"GA3C", "A3C"}, "OfflineTraining": {"OFFLINE_DQN", "OFFLINE_DPG"},
-    "TrainOptions": {"FAST_DQN", "DPG", "APEX_DQN", "APEX_DPG", "GA3C", "A3C", "OFFLINE_DQN", "OFFLINE_DPG"},
+    "TrainOptions": {"FAST_DQN", "DPG", "SAC", "APEX_DQN", "APEX_DPG", "GA3C", "A3C", "OFFLINE_DQN", "OFFLINE_DPG"},
 }
 # Whole numbers may be written as 1e6.
 OPTION_TYPES = {"TEXT": "str", "INT64": "int | float", "INT32": "int", "SWITCH": "bool", "FLOAT": "float",
@@ -309,7 +309,7 @@ MEMBERS = f'''\
 #include "gpureplay.h"
 #include "gpureplay/run.h"
 '''
-WITH_MEMBERS = ("replay", "dqn", "dpg", "actor_critic", "run", "fast_dqn", "apex", "ga3c")
+WITH_MEMBERS = ("replay", "dqn", "dpg", "sac", "actor_critic", "run", "fast_dqn", "apex", "ga3c")
 KINDS = {"c_int32": "INT32", "c_int64": "INT64", "c_uint64": "INT64", "c_float": "FLOAT", "c_double": "DOUBLE",
          "Field": "FIELD", "Layer * MAX_LAYERS": "TRUNK"}
 NO_MEMBERS = ("size", "field_count", "trunk_count", "epsilon_count", "lanes", "lane_autoreset",

@@ -149,7 +149,7 @@ def test_the_policies_of_a_run_act_within_its_bounds(request, tmp_path, env, fea
     ({"sigma": 0.1, "preset": "apex-dqn-small", "env": "CartPole-v1"}, "take a preset of ddpg, td3 or apex-dpg$"),
     ({"env": "CartPole-v1"}, "CartPole-v1: the environment's actions are discrete"),
     ({"preset": "apex-dqn-small"}, 'Pendulum: its actions are vectors; preset "apex-dqn-small" needs discrete actions, '
-                                   'and "ddpg", "ddpg-small", "td3", "td3-small", "apex-dpg" and '),
+                                   'and "ddpg", "ddpg-small", "td3", "td3-small", "sac", "sac-small", '),
     ({"preset": "ga3c-small", "actors": None, "capacity": None, "prepopulation": None, "samples_per_insert": None,
       "batch": None}, 'Pendulum: its actions are vectors; preset "ga3c-small" needs discrete actions'),
     ({"preset": None}, "Pendulum has continuous actions and preset is missing; it must be ddpg"),

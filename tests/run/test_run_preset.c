@@ -629,7 +629,8 @@ TEST(presets_of_continuous_actions_refuse_others_and_change_nothing)
     CHECK_OK(gpur_env_find("Pendulum", &pendulum));
     CHECK_FAILS(read_preset("fast-dqn-small", pendulum, &dqn), GPUR_INVALID_ARGUMENT,
                 "Pendulum: its actions are vectors; preset \"fast-dqn-small\" needs discrete actions, and \"ddpg\", "
-                "\"ddpg-small\", \"td3\", \"td3-small\", \"apex-dpg\" and \"apex-dpg-small\" take vectors");
+                "\"ddpg-small\", \"td3\", \"td3-small\", \"sac\", "
+                "\"sac-small\", \"apex-dpg\" and \"apex-dpg-small\" take vectors");
 }
 
 TEST(runs_can_be_made_of_all_presets)

@@ -142,6 +142,7 @@ PRESET_A3C = 4
 PRESET_OFFLINE_DQN = 5
 PRESET_OFFLINE_DPG = 6
 PRESET_DPG = 7
+PRESET_SAC = 8
 GA3C_LAGS = 64
 OK = 0
 INVALID_ARGUMENT = 1
@@ -1176,6 +1177,7 @@ class TrainingSettings(Sized):
         ("dpg", c_void_p),
         ("actor_critic", c_void_p),
         ("demonstrations", c_char_p),
+        ("sac", c_void_p),
     ]
 
 
@@ -1308,6 +1310,7 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {  # result, arguments
     "gpur_fast_dqn_config_init": (c_int32, [c_void_p, c_uint64]),
     "gpur_fast_dqn_preset": (c_int32, [c_char_p, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
     "gpur_dpg_preset": (c_int32, [c_char_p, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
+    "gpur_sac_preset": (c_int32, [c_char_p, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
     "gpur_fast_dqn_create": (c_int32, [c_void_p, c_void_p, c_void_p, c_void_p]),
     "gpur_ga3c_config_init": (c_int32, [c_void_p, c_uint64]),
     "gpur_ga3c_preset": (c_int32, [c_char_p, c_void_p, c_void_p, c_void_p]),

@@ -15,11 +15,11 @@ import numpy as np
 from . import _c_api
 from ._library import in_c, lib, names_from
 
-LANES = _c_api.PRESET_FAST_DQN, _c_api.PRESET_DPG  # whose run is a `Run`
+LANES = _c_api.PRESET_FAST_DQN, _c_api.PRESET_DPG, _c_api.PRESET_SAC  # whose run is a `Run`
 APEX = _c_api.PRESET_APEX_DQN, _c_api.PRESET_APEX_DPG
 ACTOR_CRITIC = _c_api.PRESET_GA3C, _c_api.PRESET_A3C
 OFFLINE = _c_api.PRESET_OFFLINE_DQN, _c_api.PRESET_OFFLINE_DPG
-DPG = _c_api.PRESET_DPG, _c_api.PRESET_APEX_DPG, _c_api.PRESET_OFFLINE_DPG
+DPG = _c_api.PRESET_DPG, _c_api.PRESET_SAC, _c_api.PRESET_APEX_DPG, _c_api.PRESET_OFFLINE_DPG
 
 
 def _presets() -> dict[str, int]:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from . import _c_api
 from ._config import RunConfigs, Settings, fast_dqn_configs, set_envs, settings_of_run, settings_text
-from ._ddpg import DDPG
+from ._ddpg import ActionLearner
 from ._device import caller_depth
 from ._envs import EnvOptions, open_envs
 from ._handle import DeferredSignals, Handle, note_library_threads, refuse_after_fork, says_stop
@@ -341,10 +341,10 @@ class Run(LibraryRun):
 
     _stats = RunStats
 
-    def __init__(self, agent: DQN | DDPG, env: Any, *, env_options: EnvOptions = None, eval_env: Any = None,
+    def __init__(self, agent: DQN | ActionLearner, env: Any, *, env_options: EnvOptions = None, eval_env: Any = None,
                  on_event: OnEvent | None = None, **settings: Unpack[RunSettings]):
-        if not isinstance(agent, (DQN, DDPG)):
-            raise TypeError(f"agent is {agent!r}; it must be a gpureplay.DQN or a gpureplay.DDPG")
+        if not isinstance(agent, (DQN, ActionLearner)):
+            raise TypeError(f"agent is {agent!r}; it must be a gpureplay.DQN, DDPG, TD3 or SAC")
         refuse_after_fork()
         envs = open_envs(env, num_envs=settings.get("num_envs"), eval_env=eval_env, options=env_options)
         try:
@@ -353,7 +353,8 @@ class Run(LibraryRun):
             envs.close()
             raise
 
-    def _create(self, agent: DQN | DDPG, envs: Envs, configs: RunConfigs, on_event: OnEvent | Reporter | None) -> None:
+    def _create(self, agent: DQN | ActionLearner, envs: Envs, configs: RunConfigs,
+                on_event: OnEvent | Reporter | None) -> None:
         refuse_evaluations(envs, configs.common.eval_period, configs.common.eval_episodes)
         envs.open()
         self._make(lib.gpur_fast_dqn_create, agent, envs, configs, on_event)
@@ -394,7 +395,7 @@ def refuse_evaluations(envs: Envs, period: int, episodes: int) -> None:
                               "eval_episodes=0 leaves them out")
 
 
-def _configs_of(agent: DQN | DDPG, envs: Envs, settings: Settings) -> RunConfigs:
+def _configs_of(agent: DQN | ActionLearner, envs: Envs, settings: Settings) -> RunConfigs:
     """None is the default."""
     given = {name: value for name, value in settings.items() if value is not None}
     if envs.count is not None:

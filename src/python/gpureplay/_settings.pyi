@@ -519,6 +519,8 @@ class TrainOptions(TypedDict, total=False):
     replicate: int | None
     epsilons: str | Sequence[float] | None
     sigma: float | None
+    temperature: float | None
+    fixed_temperature: bool | None
     policy_delay: int | None
     target_noise: float | None
     target_noise_clip: float | None

@@ -28,7 +28,7 @@ from ._apex import Apex, processes_of, refuse_other_envs as refuse_envs_of_apex,
 from ._buffer import ReplayBuffer
 from ._config import (BUFFER_SETTINGS, RunConfigs, Settings, keywords_of_buffer, keywords_of_learner, leaves_doubt,
                       shortest)
-from ._ddpg import DDPG, TD3
+from ._ddpg import DDPG, SAC, TD3
 from ._device import Device, TorchDevice, caller_depth
 from ._door import buffer_words, is_program, own_words, program
 from ._envs import EnvOptions, NativeEnvs, check_text, env_info, name_of_path, open_envs, options_text
@@ -92,7 +92,7 @@ def train(env: Any = None, preset: str | None = None, *, device: str | TorchDevi
         (the default for all others). "dqn-lambda-2019", "vrc-2021", "dqn-lambda-2019-small" and "vrc-2021-small" train
         on returns of several steps (docs/dqn-lambda.md), and need lambda_. "apex-dqn" and "apex-dqn-small" are Ape-X
         [Horgan et al. 2018] (docs/ape-x.md), "apex-dpg" and "apex-dpg-small" Ape-X DPG, for continuous actions, for
-        which "ddpg" and "ddpg-small" [Lillicrap et al. 2016] and "td3" and "td3-small" [Fujimoto et al. 2018] act and
+        which "ddpg" and "ddpg-small" [Lillicrap et al. 2016] "td3" and "td3-small" [Fujimoto et al. 2018] and "sac" and "sac-small" act and
         train in turns, and
         "ga3c", "ga3c-large-4" to "ga3c-large-1", "a3c-cpu", "a2c", "ga3c-small", "a3c-small" and "a2c-small" train an
         actor-critic by GA3C [Babaeizadeh et al. 2017], A3C or A2C. For "offline-dqn" and "offline-dpg" see
@@ -203,14 +203,15 @@ def train_offline(data: str | os.PathLike[str] | ReplayBuffer | None = None, pre
 
 _SYSTEMS: dict[int, tuple[Any, Any]] = {  # the classes of their runs and learners
     _c_api.PRESET_FAST_DQN: (Run, DQN), _c_api.PRESET_DPG: (Run, DDPG),
+    _c_api.PRESET_SAC: (Run, SAC),
     _c_api.PRESET_APEX_DQN: (Apex, DQN), _c_api.PRESET_APEX_DPG: (Apex, DDPG),
     _c_api.PRESET_GA3C: (GA3C, ActorCritic), _c_api.PRESET_A3C: (GA3C, ActorCritic),
     _c_api.PRESET_OFFLINE_DQN: (Offline, DQN), _c_api.PRESET_OFFLINE_DPG: (Offline, DDPG)}
-_NAMES = {Run: "fast_dqn", Apex: "apex", GA3C: "ga3c", Offline: "run", DQN: "dqn", DDPG: "dpg",
+_NAMES = {Run: "fast_dqn", Apex: "apex", GA3C: "ga3c", Offline: "run", DQN: "dqn", DDPG: "dpg", SAC: "sac",
           ActorCritic: "actor_critic"}
 _CONFIGS: dict[str, Any] = {  # what the members of the library's settings point to
     "run": _c_api.RunConfig, "fast_dqn": _c_api.FastDQNConfig, "apex": _c_api.ApexConfig, "ga3c": _c_api.GA3CConfig,
-    "replay": _c_api.ReplayConfig, "dqn": _c_api.DQNConfig, "dpg": _c_api.DPGConfig,
+    "replay": _c_api.ReplayConfig, "dqn": _c_api.DQNConfig, "dpg": _c_api.DPGConfig, "sac": _c_api.SACConfig,
     "actor_critic": _c_api.ActorCriticConfig}
 # Keywords of settings in the dicts, where the names differ; "": a keyword of the same name is another setting.
 _KEYWORDS = {"agent": {"batch_size": "batch", "exploration": "exploration_steps", "act": "", "seed": ""},
@@ -287,7 +288,7 @@ class Training:
 
     def _networks(self) -> dict[str, Mapping[str, Any]]:
         """The settings of each network of a `DDPG` that the caller gives."""
-        agent = self._overrides["agent"] if self._agent_class is DDPG else {}
+        agent = self._overrides["agent"] if self._agent_class in (DDPG, SAC) else {}
         return {name: agent[name] for name in ("actor", "critic") if isinstance(agent.get(name), Mapping)}
 
     def _add_stored_overrides(self) -> None:
@@ -451,7 +452,7 @@ class Training:
     def _refuse_images(self, shape: tuple[int, ...], agent: Settings) -> None:
         """The library's games have their channels last. An environment in Python may have them first, or more axes than
         images have."""
-        if "trunk" not in agent and self._agent_class is not DDPG:
+        if "trunk" not in agent and self._agent_class not in (DDPG, SAC):
             refuse_axes(shape, 3, "; agent={\"trunk\": [128]} reads all numbers by dense layers",
                         self._envs.vector_type is not None)
         if "input_layout" not in agent and len(shape) == 3 and leaves_doubt(shape):

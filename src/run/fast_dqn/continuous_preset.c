@@ -15,6 +15,7 @@ typedef struct preset {
     gpur_field fields[GPUR_FAST_DQN_FIELDS];
     gpur_replay_config replay;
     gpur_dpg_config dpg;
+    gpur_sac_config sac;
     gpur_fast_dqn_config config;
 } preset;
 
@@ -136,7 +137,7 @@ static const struct {
     {"td3-small", gpur_td3_config_init, set_td3_small},
 };
 
-static gpur_status set_all(preset *p)
+static gpur_status set_dpg(preset *p)
 {
     size_t i = 0;
     while (i < sizeof systems / sizeof *systems && strcmp(systems[i].name, p->base.name) != 0)
@@ -150,23 +151,69 @@ static gpur_status set_all(preset *p)
     return use_env(p, &p->dpg.actor);
 }
 
+/* The learner's defaults are those of Haarnoja et al. 2018b, table 1. */
+static gpur_status set_sac(preset *p)
+{
+    const int is_small = strcmp(p->base.name, "sac-small") == 0;
+    gpur_sac_config first;
+    if (!is_small && strcmp(p->base.name, "sac") != 0)
+        return gpur_preset_refuse(p->base.name, 1 << GPUR_PRESET_SAC);
+    GPUR_TRY(set_run(p));
+    GPUR_TRY(gpur_sac_config_init(&first, sizeof first));
+    first.seed = p->sac.seed;
+    first.demonstrations = p->sac.demonstrations;
+    first.demonstration_ratio = p->sac.demonstration_ratio;
+    p->sac = first;
+    set_replay(p, is_small ? 200000 : 1000000, is_small ? 100 : 1000);
+    if (is_small)
+        p->sac.actor_optimizer.learning_rate = p->sac.critic_optimizer.learning_rate =
+            p->sac.temperature_optimizer.learning_rate = (gpur_schedule){.first = 1e-3f, .last = 1e-3f};
+    p->sac.math = gpur_preset_math(&p->base);
+    return use_env(p, &p->sac.actor);
+}
+
+static gpur_status open_preset(preset *p, const char *name, const gpur_run_config *run,
+                               const gpur_replay_config *replay, const gpur_fast_dqn_config *config)
+{
+    GPUR_TRY(gpur_replay_config_init(&p->replay, sizeof p->replay));
+    GPUR_TRY(gpur_dpg_config_init(&p->dpg, sizeof p->dpg));
+    GPUR_TRY(gpur_sac_config_init(&p->sac, sizeof p->sac));
+    GPUR_TRY(gpur_fast_dqn_config_init(&p->config, sizeof p->config));
+    GPUR_TRY(gpur_sized_read(&p->replay, sizeof p->replay, replay, "gpur_replay_config"));
+    GPUR_TRY(gpur_sized_read(&p->config, sizeof p->config, config, "gpur_fast_dqn_config"));
+    return gpur_preset_open(&p->base, name, run);
+}
+
+static gpur_status write_preset(preset *p, gpur_run_config *run, gpur_field *fields, gpur_replay_config *replay,
+                                gpur_fast_dqn_config *config)
+{
+    memcpy(fields, p->fields, (size_t)p->replay.field_count * sizeof *fields);
+    p->replay.fields = fields;
+    GPUR_TRY(gpur_sized_write(replay, &p->replay, sizeof p->replay, "gpur_replay_config"));
+    GPUR_TRY(gpur_sized_write(config, &p->config, sizeof p->config, "gpur_fast_dqn_config"));
+    return gpur_sized_write(run, &p->base.run, sizeof p->base.run, "gpur_run_config");
+}
+
 gpur_status gpur_dpg_preset(const char *name, gpur_run_config *run, gpur_field fields[GPUR_FAST_DQN_FIELDS],
                             gpur_replay_config *replay, gpur_dpg_config *dpg, gpur_fast_dqn_config *config)
 {
     preset p = {.fields = {{0}}};
     GPUR_REQUIRE(name && run && fields && replay && dpg && config, "an argument is NULL; none may be");
-    GPUR_TRY(gpur_replay_config_init(&p.replay, sizeof p.replay));
-    GPUR_TRY(gpur_dpg_config_init(&p.dpg, sizeof p.dpg));
-    GPUR_TRY(gpur_fast_dqn_config_init(&p.config, sizeof p.config));
-    GPUR_TRY(gpur_sized_read(&p.replay, sizeof p.replay, replay, "gpur_replay_config"));
+    GPUR_TRY(open_preset(&p, name, run, replay, config));
     GPUR_TRY(gpur_sized_read(&p.dpg, sizeof p.dpg, dpg, "gpur_dpg_config"));
-    GPUR_TRY(gpur_sized_read(&p.config, sizeof p.config, config, "gpur_fast_dqn_config"));
-    GPUR_TRY(gpur_preset_open(&p.base, name, run));
-    GPUR_TRY(set_all(&p));
-    memcpy(fields, p.fields, (size_t)p.replay.field_count * sizeof *fields);
-    p.replay.fields = fields;
-    GPUR_TRY(gpur_sized_write(replay, &p.replay, sizeof p.replay, "gpur_replay_config"));
+    GPUR_TRY(set_dpg(&p));
     GPUR_TRY(gpur_sized_write(dpg, &p.dpg, sizeof p.dpg, "gpur_dpg_config"));
-    GPUR_TRY(gpur_sized_write(config, &p.config, sizeof p.config, "gpur_fast_dqn_config"));
-    return gpur_sized_write(run, &p.base.run, sizeof p.base.run, "gpur_run_config");
+    return write_preset(&p, run, fields, replay, config);
+}
+
+gpur_status gpur_sac_preset(const char *name, gpur_run_config *run, gpur_field fields[GPUR_FAST_DQN_FIELDS],
+                            gpur_replay_config *replay, gpur_sac_config *sac, gpur_fast_dqn_config *config)
+{
+    preset p = {.fields = {{0}}};
+    GPUR_REQUIRE(name && run && fields && replay && sac && config, "an argument is NULL; none may be");
+    GPUR_TRY(open_preset(&p, name, run, replay, config));
+    GPUR_TRY(gpur_sized_read(&p.sac, sizeof p.sac, sac, "gpur_sac_config"));
+    GPUR_TRY(set_sac(&p));
+    GPUR_TRY(gpur_sized_write(sac, &p.sac, sizeof p.sac, "gpur_sac_config"));
+    return write_preset(&p, run, fields, replay, config);
 }
