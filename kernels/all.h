@@ -20,6 +20,7 @@
 #include "kernels/learn/gradient_norm.h"
 #include "kernels/learn/head.h"
 #include "kernels/learn/layer_backward.h"
+#include "kernels/learn/layer_norm.h"
 #include "kernels/grid_sync_probe.h"
 #include "kernels/lanes/lanes_add.h"
 #include "kernels/lanes/lanes_advance.h"

@@ -10,6 +10,8 @@
 #define GPUR_LEARN_KERNEL_LIST(X)                                                                                      \
     X(bias_activation)                                                                                                 \
     X(layer_backward)                                                                                                  \
+    X(layer_norm)                                                                                                      \
+    X(layer_norm_backward)                                                                                             \
     X(head_forward)                                                                                                    \
     X(head_backward)                                                                                                   \
     X(td_error)                                                                                                        \
@@ -53,6 +55,26 @@ typedef struct gpur_layer_backward_args {
     int32_t activation;
     int32_t dy_bf16, y_bf16; /* dy_bf16 needs y_bf16, or GPUR_LINEAR, which reads no y */
 } gpur_layer_backward_args;
+
+/* Normalizes a dense layer's sums, the units of each copy of the network by themselves: F = copies * units. */
+typedef struct gpur_layer_norm_args {
+    const float *z;                    /* (B, F) the layer's products, without bias, rows `pitch` floats apart */
+    const float *bias, *gain, *offset; /* (F) */
+    float *y;                          /* (B, F) out, rows `pitch` floats apart */
+    int64_t batch, pitch;
+    int32_t units, copies;
+    int32_t activation;
+} gpur_layer_norm_args;
+
+/* Back through that, but not through the activation. */
+typedef struct gpur_layer_norm_backward_args {
+    const float *z, *bias, *gain; /* as above */
+    float *d;       /* (B, F) gradient by what the activation reads, which that by z takes the place of; rows `pitch`
+                       floats apart */
+    float *by_gain; /* (B, F) out: the gradient by the gain, row by row, likewise; NULL: not wanted */
+    int64_t batch, pitch;
+    int32_t units, copies;
+} gpur_layer_norm_backward_args;
 
 /*
  * A head with A outputs: the columns of z (+ bias) that it reads, and the columns of y that it writes.

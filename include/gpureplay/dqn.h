@@ -50,8 +50,9 @@ enum {
  *   GPUR_STEP_LIBRARIES   with matrix products and convolutions from libraries
  *   GPUR_STEP_FUSED       whole steps in one kernel, for small networks on a GPU. Acting may have to wait for such a
  *                         launch. It requires two dense layers before the output layer (the head's hidden layer
- *                         counts), GPUR_MATH_FP32, a replay of GPUR_LAYOUT_ROWS, obs of float32, input_scale 1 and
- *                         input_shift 0. Other learners are refused, and the message says what is required
+ *                         counts), without normalization, GPUR_MATH_FP32, a replay of GPUR_LAYOUT_ROWS, obs of
+ *                         float32, input_scale 1 and input_shift 0. Other learners are refused, and the message says
+ *                         what is required
  *   GPUR_STEP_AUTO        the default: GPUR_STEP_FUSED on a GPU for a learner that it takes, with at most 128 rows in a
  *                         batch and at most 262,144 weights, else GPUR_STEP_LIBRARIES
  *

@@ -19,12 +19,18 @@ enum { GPUR_LINEAR = 0, GPUR_RELU = 1, GPUR_TANH = 2 };
  * Kinds of layers. All convolutions of a network come before its dense layers.
  *
  *   GPUR_DENSE  y = activation(x W^T + b) with W (units, inputs) and b (units). After a convolution, x is its output
- *               flattened in the order height, width, channels
+ *               flattened in the order height, width, channels. With GPUR_LAYER_NORM y = activation(gain * n + offset),
+ *               where n is z = x W^T + b less its mean over the units, divided by sqrt(variance of z over them + 1e-5)
+ *               [Ba, Kiros & Hinton 2016, eq. 4], as PyTorch's LayerNorm computes it. gain (units) begins at 1, and
+ *               offset (units) at 0; they are the tensors "trunk.0.norm.weight" and "trunk.0.norm.bias"
  *   GPUR_CONV   y = activation(x * W + b) with x (height, width, channels), W (filters, kernel, kernel, channels) and b
  *               (filters), where * is the cross-correlation that deep learning libraries call convolution. The output
  *               has height (height + 2 padding - kernel) / stride + 1, rounded down; its width is computed likewise
  */
 enum { GPUR_DENSE = 0, GPUR_CONV = 1 };
+
+/* Kinds of normalization of a layer; 0: none. */
+enum { GPUR_LAYER_NORM = 1 };
 
 /*
  * SAME padding, as TensorFlow computes it. The output has height / stride rows, rounded up, for which
@@ -42,7 +48,9 @@ typedef struct gpur_layer {
     int32_t kernel;      /* GPUR_CONV: height and width of the kernel, 1 to 64. GPUR_DENSE: 0 */
     int32_t stride;      /* GPUR_CONV: 1 to 64. GPUR_DENSE: 0 */
     int32_t padding;     /* GPUR_CONV: zeros added on each side, 0 to kernel - 1, or GPUR_SAME. GPUR_DENSE: 0 */
-    int64_t reserved[2]; /* 0; see gpur_schedule */
+    int64_t reserved[1]; /* 0; see gpur_schedule */
+    int32_t norm;        /* GPUR_DENSE: GPUR_LAYER_NORM, or 0: none. GPUR_CONV: 0 */
+    int32_t reserved0;   /* 0 */
 } gpur_layer;
 
 /* The order of the axes of obs if the network begins with a convolution: (4, 84, 84) or (84, 84, 4), for example. */

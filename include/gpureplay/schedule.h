@@ -15,7 +15,7 @@ extern "C" {
  * environment step, or a call of gpur_replay_sample.
  *
  * Structs that are members of a config (gpur_schedule, gpur_layer, gpur_network_config, gpur_optimizer_config) have no
- * `size` member. They end in reserved words instead, which later versions may use for new settings with 0 as the
+ * `size` member. They have reserved words instead, which later versions may use for new settings with 0 as the
  * default. Set them to 0, as the init functions do; other values are refused with GPUR_INVALID_ARGUMENT.
  */
 typedef struct gpur_schedule {

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #define DENSE_TEXT "dense %d, activation %d"
+#define NORM_TEXT ", layer norm" /* at the end of the former */
 #define CONV_TEXT "convolution %d of %d, stride %d, padding %d, activation %d"
 
 static const char *const layouts[] = {"chw", "hwc"}; /* by GPUR_CHW and GPUR_HWC */
@@ -27,7 +28,8 @@ static gpur_status add_layer(gpur_tensors *settings, const char *owner, int32_t 
     char key[48];
     snprintf(key, sizeof key, "%slayer.%d", owner, (int)index);
     if (layer->kind == GPUR_DENSE)
-        return gpur_tensors_add_metadata(settings, key, DENSE_TEXT, (int)layer->units, (int)layer->activation);
+        return gpur_tensors_add_metadata(settings, key, DENSE_TEXT "%s", (int)layer->units, (int)layer->activation,
+                                         layer->norm ? NORM_TEXT : "");
     return gpur_tensors_add_metadata(settings, key, CONV_TEXT, (int)layer->units, (int)layer->kernel,
                                      (int)layer->stride, (int)layer->padding, (int)layer->activation);
 }
@@ -125,7 +127,7 @@ static gpur_status read_layer(const gpur_checkpoint *file, int32_t index, gpur_l
     snprintf(key, sizeof key, "layer.%d", (int)index);
     GPUR_TRY(find(file, key, &text));
     if (sscanf(text, DENSE_TEXT, &n[0], &n[1]) == 2)
-        *layer = (gpur_layer){.kind = GPUR_DENSE, .units = n[0], .activation = n[1]};
+        *layer = (gpur_layer){.kind = GPUR_DENSE, .units = n[0], .activation = n[1], .norm = !!strstr(text, NORM_TEXT)};
     else if (sscanf(text, CONV_TEXT, &n[0], &n[1], &n[2], &n[3], &n[4]) == 5)
         *layer = (gpur_layer){
             .kind = GPUR_CONV, .units = n[0], .kernel = n[1], .stride = n[2], .padding = n[3], .activation = n[4]};

@@ -63,6 +63,7 @@ static const gpur_member gpur_layer_members[] = {
     {.name = "kernel", .kind = GPUR_MEMBER_INT32, .at = offsetof(gpur_layer, kernel)},
     {.name = "stride", .kind = GPUR_MEMBER_INT32, .at = offsetof(gpur_layer, stride)},
     {.name = "padding", .kind = GPUR_MEMBER_INT32, .at = offsetof(gpur_layer, padding)},
+    {.name = "norm", .kind = GPUR_MEMBER_INT32, .at = offsetof(gpur_layer, norm)},
     {.name = NULL}};
 
 static const gpur_member gpur_network_config_members[] = {

@@ -33,6 +33,7 @@ typedef struct training {
     int period, critics, delay;
     float noise, noise_clip;
     int32_t head, atoms; /* of critics of distributions */
+    int norm;      /* 1: all layers are normalized */
 } training;
 
 static gpur_dpg_config config_of(const training *t)
@@ -44,6 +45,8 @@ static gpur_dpg_config config_of(const training *t)
     c.action_gradient_clip = t->clip;
     c.preactivation_penalty = t->penalty;
     c.batch_size = t->batch ? t->batch : c.batch_size;
+    for (int i = 0; i < 2; i++)
+        c.actor.trunk[i].norm = c.critic.trunk[i].norm = t->norm;
     c.target_rate = t->rate > 0 ? t->rate : c.target_rate;
     c.target_period = t->period ? t->period : c.target_period;
     c.critics = t->critics ? t->critics : 1;
@@ -320,6 +323,7 @@ TEST(train_steps_agree_with_the_reference)
     static const training cases[] = {
         {.steps = 20, .clip = 1},
         {.steps = 20, .clip = 1, .rate = 0.3f, .empty = 7},
+        {.steps = 20, .clip = 1, .norm = 1, .activation = GPUR_RELU},
         {.steps = 20, .clip = 0.01f, .penalty = 0.02f, .prioritized = 1, .empty = 5},
         {.steps = 24,
          .critics = 2,

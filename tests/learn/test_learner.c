@@ -46,6 +46,7 @@ typedef struct training {
     float rate; /* target_rate */
     double decay;
     int32_t head, atoms; /* of distributions */
+    int normalized; /* bit i: layer i of the trunk is */
 } training;
 
 static gpur_device *device;
@@ -58,6 +59,8 @@ static void set_network(gpur_dqn_config *c, const training *t)
         c->network = network_fixture_config(t->trunk[0], t->trunk[1], t->activation, head, 0, FIXTURE_ACTIONS);
         c->network.init = GPUR_INIT_FAN_IN;
     }
+    for (int i = 0; i < 2; i++)
+        c->network.trunk[i].norm = t->normalized >> i & 1;
     c->network.head = head;
     c->network.atoms = t->atoms;
     if (head == GPUR_HEAD_CATEGORICAL)
@@ -408,6 +411,8 @@ static const training by_libraries[] = {
      .period = 100},
     {"soft targets and weight decay", 60, DOUBLE_DUELING, .source = BY_SAMPLE, .period = 1, .rate = 0.1f, .decay = 0.5,
      .empty = 1},
+    {"normalized layers", 40, DOUBLE_DUELING, .source = BY_SAMPLE, .trunk = {33, 18}, .activation = GPUR_RELU,
+     .normalized = 3},
     {"soft targets now and then", 60, .source = BY_SAMPLE, .period = 4, .rate = 0.5f, .copy_first = 1},
 };
 

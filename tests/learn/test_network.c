@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Dense and convolutional networks, forward and backward, against the reference and its finite differences. */
+/* Dense and convolutional networks, also with layer normalization, forward and backward, against the reference and its
+ * finite differences. */
 #include "test.h"
 #include "learn/network/pass.h"
 #include "support/learner_fixture.h"
@@ -15,6 +16,7 @@ typedef struct net_case {
     int conv[3][4];
     int dense[2], activation, head, hidden, outputs;
     int64_t rows;
+    int norm; /* bit i: dense layer i is normalized */
 } net_case;
 
 /* Every head, with and without layers of its own; odd sizes. */
@@ -29,6 +31,11 @@ static const net_case cases[] = {
     {1, 6, 1, {{0}}, {12}, GPUR_TANH, GPUR_HEAD_SOFTMAX_VALUE, 9, 4, 10},
     {1, 6, 1, {{0}}, {12, 5}, GPUR_LINEAR, GPUR_HEAD_SOFTMAX_VALUE, 0, 4, 10},
     {1, 8, 1, {{0}}, {10, 8}, GPUR_RELU, GPUR_HEAD_TANH_ACTION, 6, 3, 12},
+    {1, 7, 1, {{0}}, {9, 6}, GPUR_TANH, GPUR_HEAD_Q, 5, 4, 33, .norm = 3},
+    {1, 10, 1, {{0}}, {33, 17}, GPUR_RELU, GPUR_HEAD_DUELING, 0, 3, 21, .norm = 1},
+    {1, 27, 1, {{0}}, {5, 130}, GPUR_LINEAR, GPUR_HEAD_Q, 0, 3, 12, .norm = 2},
+    {1, 27, 1, {{0}}, {130, 64}, GPUR_RELU, GPUR_HEAD_SOFTMAX_VALUE, 0, 3, 40, .norm = 3},
+    {1, 6, 1, {{0}}, {11}, GPUR_TANH, GPUR_HEAD_TANH_ACTION, 0, 3, 10, .norm = 1},
     /* the Nature network, smaller: blocks of 4 x 4 pixels, then 2 and 1 */
     {20, 20, 4, {{8, 8, 4, 0}, {12, 2, 2, 0}, {9, 2, 1, 0}}, {24}, GPUR_RELU, GPUR_HEAD_Q, 0, 3, 5},
     {20, 20, 4, {{8, 8, 4, 0}, {12, 2, 2, 0}, {9, 2, 1, 0}}, {0}, GPUR_RELU, GPUR_HEAD_DUELING, 16, 3, 3},
@@ -50,6 +57,7 @@ static const net_case cases[] = {
      3,
      4},
     {24, 25, 1, {{2, 3, 1, 1}}, {0}, GPUR_RELU, GPUR_HEAD_Q, 0, 3, 6}, /* more than one run of pixels a channel */
+    {9, 8, 2, {{6, 4, 3, 1}, {7, 1, 1, 0}}, {10}, GPUR_RELU, GPUR_HEAD_DUELING, 8, 3, 17, .norm = 1},
 };
 enum { CASES = sizeof cases / sizeof *cases, WIDEST = 6 };
 
@@ -138,7 +146,8 @@ static gpur_network_config config_of(const net_case *n)
         config.trunk[config.trunk_count++] =
             (gpur_layer){GPUR_CONV, n->conv[i][0], n->activation, n->conv[i][1], n->conv[i][2], n->conv[i][3], {0}};
     for (int i = 0; i < 2 && n->dense[i]; i++)
-        config.trunk[config.trunk_count++] = (gpur_layer){GPUR_DENSE, n->dense[i], n->activation, 0, 0, 0, {0}};
+        config.trunk[config.trunk_count++] =
+            (gpur_layer){GPUR_DENSE, n->dense[i], n->activation, .norm = n->norm >> i & 1};
     return config;
 }
 

@@ -9,7 +9,7 @@ import gpureplay
 import gymnasium
 import numpy as np
 import pytest
-from support import DEVICE
+from support import DEVICE, needs_files
 
 FIELDS = {"obs": ((4,), "float32"), "action": "int32", "reward": "float32", "next_obs": ((4,), "float32"),
           "terminated": "bool"}
@@ -63,6 +63,41 @@ def test_weights_are_read_and_written_by_name(buffer):
     learner.target_weights["trunk.0.bias"] = np.arange(16)
     assert learner.target_weights["trunk.0.bias"].tolist() == list(range(16))
     assert saved.keys() == learner.gradients.keys() and len(learner.weights) == len(saved)
+
+
+@pytest.mark.parametrize("layer", [
+    (16, "tanh", "layer_norm"), {"dense": 16, "activation": "tanh", "norm": "layer_norm"}])
+def test_layers_are_normalized(buffer, layer):
+    settings = {**NETWORK, "trunk": [layer, 8], "head": "q", "hidden": 0}
+    learner = gpureplay.DQN(buffer, **settings)
+    assert learner.config["trunk"] == [(16, "tanh", "layer_norm"), (8, "relu")]
+    assert learner.weights["trunk.0.norm.weight"].tolist() == [1] * 16
+    assert learner.weights["trunk.0.norm.bias"].tolist() == [0] * 16
+    learner.train(50)
+    obs = np.random.default_rng(2).normal(size=(6, 4)).astype(np.float32)
+    w = dict(learner.weights)
+    assert np.abs(w["trunk.0.norm.weight"] - 1).max() > 1e-3
+    x = obs @ w["trunk.0.weight"].T + w["trunk.0.bias"]
+    x = (x - x.mean(axis=1, keepdims=True)) / np.sqrt(x.var(axis=1, keepdims=True) + 1e-5)
+    x = np.tanh(x * w["trunk.0.norm.weight"] + w["trunk.0.norm.bias"])
+    x = np.maximum(x @ w["trunk.1.weight"].T + w["trunk.1.bias"], 0)
+    assert np.allclose(learner.q_values(obs), x @ w["q.out.weight"].T + w["q.out.bias"], atol=1e-5)
+    with pytest.raises(ValueError, match=r"layers without normalization; trunk\[0\]"):
+        gpureplay.DQN(buffer, **settings, step_kernel="fused")
+
+
+@needs_files
+def test_files_say_which_layers_are_normalized(buffer, tmp_path):
+    settings = {**NETWORK, "trunk": [(16, "relu", "layer_norm")]}
+    learner, path = gpureplay.DQN(buffer, **settings), tmp_path / "learner.safetensors"
+    learner.train(20)
+    learner.save(path)
+    obs = np.random.default_rng(2).normal(size=(6, 4)).astype(np.float32)
+    policy = gpureplay.Policy.open(path, device=DEVICE)
+    assert policy.config["trunk"] == [(16, "relu", "layer_norm")]
+    assert np.array_equal(policy.q_values(obs), learner.q_values(obs))
+    with pytest.raises(gpureplay.InvalidArgument, match=r'trunk\[0\] is \(16, "relu", "layer_norm"\) in the file'):
+        gpureplay.DQN(buffer, **{**settings, "trunk": [16]}).load(path)
 
 
 def test_targets_are_copied_softly(buffer):
@@ -181,7 +216,7 @@ BAD = {
     "schedule": ({"exploration": (1.0, 0.1)}, ValueError, r"exploration is \(1.0, 0.1\); it must be a number, \(first"),
     "delta": ({"huber_delta": -1.0}, gpureplay.InvalidArgument, "huber_delta is -1"),
     "choice of a list": ({"loss": ["huber"]}, ValueError, r"loss is \['huber'\]; it must be one of 'huber'"),
-    "one layer": ({"trunk": 8}, TypeError, r"trunk is 8; it must be a list of units or \(units, activation\)"),
+    "one layer": ({"trunk": 8}, TypeError, r"trunk is 8; it must be a list of units or \(units, activation"),
     "layer of three": ({"trunk": [(8, "relu", 2)]}, TypeError, r"trunk has \(8, 'relu', 2\); it must be a list of"),
     "preset of a number": ({"preset": 3}, TypeError, "preset is 3; it must be a name, or None"),
     "preset": ({"preset": "atari"}, gpureplay.InvalidArgument, "atari"),

@@ -26,6 +26,14 @@ static ref_layer add_layer(ref_net *net, const char *name, int units, int inputs
     return (ref_layer){.weight = weight, .bias = add_tensor(net, name, "bias", units, 0), .activation = activation};
 }
 
+static void add_norm(ref_net *net, ref_layer *layer, const char *name, int units)
+{
+    char norm[48];
+    snprintf(norm, sizeof norm, "%s.norm", name);
+    layer->gain = add_tensor(net, norm, "weight", units, 0);
+    layer->offset = add_tensor(net, norm, "bias", units, 0);
+}
+
 /* The image of convolution i is the result of the one before it. Returns the number of its results. */
 static int add_conv(ref_net *net, const char *name, int i)
 {
@@ -54,6 +62,8 @@ static int add_trunk(ref_net *net)
             continue;
         }
         net->trunk[i] = add_layer(net, name, l->units, inputs, l->activation);
+        if (l->norm)
+            add_norm(net, &net->trunk[i], name, l->units);
         inputs = l->units;
     }
     return inputs;
@@ -161,21 +171,78 @@ static void add_dense_backward(int count, const double *w, const double *x, doub
     }
 }
 
+/* Ba, Kiros & Hinton 2016: x less its mean, by its standard deviation, with PyTorch's epsilon. Returns that by which it
+ * divides. */
+static double normalize(int count, double *x)
+{
+    double mean = 0, variance = 0;
+    for (int k = 0; k < count; k++)
+        mean += x[k] / count;
+    for (int k = 0; k < count; k++)
+        variance += (x[k] - mean) * (x[k] - mean) / count;
+    for (int k = 0; k < count; k++)
+        x[k] = (x[k] - mean) / sqrt(variance + 1e-5);
+    return sqrt(variance + 1e-5);
+}
+
+/* Back through that: dx of the sums, from dy by the normalized numbers n, sums over all pairs. */
+static void normalize_backward(int count, const double *n, double deviation, const double *dy, double *dx)
+{
+    for (int i = 0; i < count; i++) {
+        dx[i] = 0;
+        for (int k = 0; k < count; k++)
+            dx[i] += dy[k] * ((i == k) - 1.0 / count - n[i] * n[k] / count) / deviation;
+    }
+}
+
+static const double *of(const ref_tensor *tensor, int target)
+{
+    return target ? tensor->target : tensor->w;
+}
+
+/* x W^T + b of one row. */
+static void dense_sums(const ref_layer *layer, int target, const double *x, double *sums)
+{
+    const ref_tensor *const w = layer->weight;
+    const double *const weight = of(w, target), *const bias = of(layer->bias, target);
+    for (int k = 0; k < w->units; k++)
+        sums[k] = dense_sum(w->inputs, weight + k * w->inputs, x, bias[k]);
+}
+
 /* Fills in y. Returns the number of its elements. */
 static int layer_forward(const ref_layer *layer, int target, const double *x, double *y)
 {
     const ref_tensor *const w = layer->weight;
     const ref_conv *const c = &layer->conv;
-    const double *const weight = target ? w->target : w->w, *const bias = target ? layer->bias->target : layer->bias->w;
+    const double *const weight = of(w, target), *const bias = of(layer->bias, target);
     const int count = layer->is_conv ? c->rows * c->columns * c->filters : w->units;
     if (layer->is_conv)
         ref_conv_forward(c, x, weight, y, NULL);
+    else
+        dense_sums(layer, target, x, y);
+    if (layer->gain)
+        (void)normalize(count, y);
     for (int k = 0; k < count; k++) {
-        const double sum =
-            layer->is_conv ? y[k] + bias[k % c->filters] : dense_sum(w->inputs, weight + k * w->inputs, x, bias[k]);
-        y[k] = activate(layer->activation, sum);
+        const double sum = layer->is_conv ? y[k] + bias[k % c->filters] : y[k];
+        y[k] = activate(layer->activation,
+                        layer->gain ? sum * of(layer->gain, target)[k] + of(layer->offset, target)[k] : sum);
     }
     return count;
+}
+
+/* dy is the gradient after the normalization, and is replaced by the one before it. Adds to the tensors' gradients. */
+static void norm_backward(const ref_layer *layer, const double *x, double *dy)
+{
+    static _Thread_local double n[REF_WIDTH], dn[REF_WIDTH];
+    const int count = layer->gain->count;
+    dense_sums(layer, 0, x, n);
+    const double deviation = normalize(count, n);
+    for (int k = 0; k < count; k++) {
+        layer->gain->g[k] += dy[k] * n[k];
+        layer->offset->g[k] += dy[k];
+        dn[k] = dy[k] * layer->gain->w[k];
+    }
+    normalize_backward(count, n, deviation, dn, dy);
 }
 
 /* dy is the gradient after the activation, and is replaced by the one before it. Adds to the tensors' gradients and to
@@ -185,10 +252,12 @@ static void layer_backward(const ref_layer *layer, const double *x, const double
     ref_tensor *const w = layer->weight;
     const ref_conv *const c = &layer->conv;
     const int count = layer->is_conv ? c->rows * c->columns * c->filters : w->units;
-    for (int k = 0; k < count; k++) {
+    for (int k = 0; k < count; k++)
         dy[k] *= slope(layer->activation, y[k]);
+    if (layer->gain)
+        norm_backward(layer, x, dy);
+    for (int k = 0; k < count; k++)
         layer->bias->g[k % w->units] += dy[k];
-    }
     if (layer->is_conv)
         ref_conv_backward(c, x, w->w, dy, dx, w->g);
     for (int k = 0; k < count && !layer->is_conv; k++)

@@ -21,6 +21,7 @@ typedef struct ref_tensor {
 /* A dense layer or a convolution. */
 typedef struct ref_layer {
     ref_tensor *weight, *bias;
+    ref_tensor *gain, *offset; /* of its normalization; NULL: it has none */
     int activation, is_conv;
     ref_conv conv;
 } ref_layer;

@@ -30,6 +30,9 @@ static gpur_status check_network(const gpur_network *network)
                  REFUSAL "two dense layers below the last; this network has %" PRId32 " convolutions and %" PRId32
                          " dense layers there",
                  network->conv_count, network->activation_count - 2 - network->conv_count);
+    GPUR_REQUIRE(!network->norm[1].gain && !network->norm[2].gain,
+                 REFUSAL "layers without normalization; trunk[%d].norm is GPUR_LAYER_NORM (1)",
+                 network->norm[1].gain ? 0 : 1);
     return GPUR_OK;
 }
 

@@ -41,7 +41,8 @@ static gpur_status open_product(gpur_pass *pass, int32_t i)
 {
     const gpur_dense *const d = &pass->network->dense[i];
     gpur_gemm_shape shape = forward_shape(pass, d);
-    shape.epilogue = gpur_pass_epilogue(pass->options.fuse && d->bias >= 0, d->activation);
+    shape.epilogue =
+        gpur_pass_epilogue(pass->options.fuse && d->bias >= 0 && !pass->network->norm[d->to].gain, d->activation);
     gpur_status status = gpur_gemm_create(pass->device, &shape, &pass->product[i]);
     if (status == GPUR_UNAVAILABLE && shape.epilogue != GPUR_EPILOGUE_NONE) {
         shape.epilogue = GPUR_EPILOGUE_NONE;
@@ -79,9 +80,12 @@ void gpur_pass_close(gpur_pass *pass)
 
 void gpur_pass_assign(gpur_pass *pass, gpur_arena *arena)
 {
-    for (int32_t s = 1; s < pass->network->activation_count; s++)
+    for (int32_t s = 1; s < pass->network->activation_count; s++) {
         pass->activations[s] =
             gpur_arena_alloc(arena, pass->rows * pass->pitch[s] * (gpur_pass_is_bf16(pass, s) ? 2 : 4));
+        if (pass->network->norm[s].gain)
+            pass->sums[s] = gpur_arena_floats(arena, pass->rows * pass->pitch[s]);
+    }
 }
 
 gpur_status gpur_pass_add_bias(const gpur_pass *pass, gpur_stream *stream, const gpur_bias_activation_args *args)
@@ -90,20 +94,60 @@ gpur_status gpur_pass_add_bias(const gpur_pass *pass, gpur_stream *stream, const
     return gpur_launch_bias_activation(stream, grid, args);
 }
 
+/* 1: after dense layer i the activations that it writes to are complete: those of all copies are there. */
+static int is_last_copy(const gpur_network *network, int32_t i)
+{
+    return i == network->dense_count - 1 || network->dense[i + 1].to != network->dense[i].to;
+}
+
+/* The offset of the biases of the activations that layer d writes to, of all copies. */
+static int64_t bias_of(const gpur_dense *d)
+{
+    return d->bias - d->to_column;
+}
+
+static gpur_grid norm_grid(const gpur_pass *pass, int64_t rows, int32_t s)
+{
+    return gpur_grid_rows(pass->device, rows * pass->network->copies, 8, pass->network->width[s] * 4);
+}
+
+/* Normalizes the activations that layer d and its copies write to. */
+static gpur_status normalize(const gpur_pass *pass, gpur_stream *stream, int64_t rows, const gpur_dense *d,
+                             const float *weights)
+{
+    const gpur_network *const network = pass->network;
+    const gpur_layer_norm_args args = {
+        .z = pass->sums[d->to],
+        .bias = weights + bias_of(d),
+        .gain = weights + network->norm[d->to].gain,
+        .offset = weights + network->norm[d->to].offset,
+        .y = pass->activations[d->to],
+        .batch = rows,
+        .pitch = pass->pitch[d->to],
+        .units = network->width[d->to] / network->copies,
+        .copies = network->copies,
+        .activation = d->activation,
+    };
+    return gpur_launch_layer_norm(stream, norm_grid(pass, rows, d->to), &args);
+}
+
 gpur_status gpur_pass_forward(const gpur_pass *pass, gpur_stream *stream, int64_t rows, const float *weights,
                               void *workspace)
 {
     GPUR_TRY(gpur_conv_pass_forward(pass, stream, rows, weights, workspace));
     for (int32_t i = 0; i < pass->network->dense_count; i++) {
         const gpur_dense *const d = &pass->network->dense[i];
-        float *const y = pass->activations[d->to] + d->to_column;
+        const int is_normalized = pass->network->norm[d->to].gain != 0;
+        float *const y = (is_normalized ? pass->sums : pass->activations)[d->to] + d->to_column;
         const int32_t fused = pass->epilogue[i] != GPUR_EPILOGUE_NONE;
         const float *const bias = fused ? weights + d->bias : NULL;
         GPUR_TRY(gpur_gemm_run(pass->product[i], stream, rows, pass->activations[d->from] + d->from_column,
                                weight_of(pass, d, weights), y, bias, workspace));
         const gpur_bias_activation_args then = {y,        weights + d->bias,  rows,
                                                 d->units, pass->pitch[d->to], d->activation};
-        if (!fused && d->bias >= 0)
+        if (is_normalized && is_last_copy(pass->network, i))
+            GPUR_TRY(normalize(pass, stream, rows, d, weights));
+        else if (!is_normalized && !fused && d->bias >= 0)
             GPUR_TRY(gpur_pass_add_bias(pass, stream, &then));
     }
     return GPUR_OK;
@@ -179,6 +223,11 @@ static void assign_bf16(gpur_backward *backward, int32_t s, gpur_arena *arena)
 void gpur_backward_assign(gpur_backward *backward, gpur_arena *arena)
 {
     const gpur_pass *const pass = backward->pass;
+    int64_t widest = 0; /* of the activations that are normalized */
+    for (int32_t s = 1; s < pass->network->activation_count; s++)
+        widest = pass->network->norm[s].gain ? gpur_max(widest, pass->pitch[s]) : widest;
+    if (widest > 0 && !backward->by_input)
+        backward->by_gain = gpur_arena_floats(arena, backward->rows * widest);
     for (int32_t s = backward->by_input ? 0 : 1; s < pass->network->activation_count; s++)
         if (s > 0 && gpur_pass_is_bf16(pass, s - 1))
             assign_bf16(backward, s, arena);
@@ -213,6 +262,45 @@ static gpur_status through_activation(const gpur_backward *backward, gpur_stream
     return gpur_launch_layer_backward(stream, gpur_layer_backward_grid(pass->device, &args), &args);
 }
 
+/* Sums over the batch of x (rows, width[s]). */
+static gpur_status sum_rows(const gpur_backward *backward, gpur_stream *stream, int32_t s, float *x, float *sums)
+{
+    const gpur_pass *const pass = backward->pass;
+    const gpur_layer_backward_args args = {.dy = x,
+                                           .bias_gradient = sums,
+                                           .batch = backward->rows,
+                                           .features = pass->network->width[s],
+                                           .dy_pitch = pass->pitch[s],
+                                           .y_pitch = pass->pitch[s],
+                                           .activation = GPUR_LINEAR};
+    return gpur_launch_layer_backward(stream, gpur_layer_backward_grid(pass->device, &args), &args);
+}
+
+/* Back through the normalization of the activations that layer d and its copies write to, whose gradient has gone
+ * through the activation. */
+static gpur_status through_norm(const gpur_backward *backward, gpur_stream *stream, const gpur_dense *d,
+                                const float *weights, float *gradient)
+{
+    const gpur_pass *const pass = backward->pass;
+    const gpur_network *const network = pass->network;
+    const gpur_layer_norm_backward_args args = {
+        .z = pass->sums[d->to],
+        .bias = weights + bias_of(d),
+        .gain = weights + network->norm[d->to].gain,
+        .d = backward->gradients[d->to],
+        .by_gain = backward->by_gain,
+        .batch = backward->rows,
+        .pitch = pass->pitch[d->to],
+        .units = network->width[d->to] / network->copies,
+        .copies = network->copies,
+    };
+    GPUR_TRY(gpur_launch_layer_norm_backward(stream, norm_grid(pass, backward->rows, d->to), &args));
+    if (!gradient)
+        return GPUR_OK;
+    GPUR_TRY(sum_rows(backward, stream, d->to, backward->by_gain, gradient + network->norm[d->to].gain));
+    return sum_rows(backward, stream, d->to, backward->gradients[d->to], gradient + bias_of(d));
+}
+
 /* NULL of a NULL gradient. */
 static float *part_of(float *gradient, int64_t offset)
 {
@@ -228,9 +316,13 @@ static gpur_status dense_backward(const gpur_backward *backward, const gpur_trac
         reads_bf16(pass, d) ? gpur_backward_gradient(backward, d->to) : backward->gradients[d->to] + d->to_column;
     const float *const x = pass->activations[d->from] + d->from_column;
     gpur_track beside;
-    if (d->bias >= 0 && (i == pass->network->dense_count - 1 || d[1].to != d->to)) /* for all copies at once */
+    if (d->bias >= 0 && is_last_copy(pass->network, i)) { /* for all copies at once */
+        const gpur_norm norm = pass->network->norm[d->to];
         GPUR_TRY(through_activation(backward, track->stream, d->to, d->activation,
-                                    part_of(gradient, d->bias - d->to_column)));
+                                    part_of(gradient, norm.gain ? norm.offset : bias_of(d))));
+        if (norm.gain)
+            GPUR_TRY(through_norm(backward, track->stream, d, weights, gradient));
+    }
     if (backward->to_weight[i]) {
         GPUR_TRY(gpur_side_fork(side, track, &beside));
         GPUR_TRY(gpur_gemm_run(backward->to_weight[i], beside.stream, d->units, dy, x, gradient + d->weight, NULL,

@@ -36,7 +36,10 @@ static void fill_normal(const gpur_tensor *tensor, float *x, double deviation, u
 static void fill_tensor(const gpur_tensor *tensor, const gpur_network_config *config, uint64_t seed, int32_t index,
                         float *x)
 {
-    if (config->init == GPUR_INIT_FAN_IN)
+    if (tensor->is_norm)
+        for (int32_t i = 0; i < tensor->units; i++)
+            x[i] = (float)tensor->first_value;
+    else if (config->init == GPUR_INIT_FAN_IN)
         fill_uniform(tensor, x, 1.0 / sqrt(tensor->inputs), seed, index);
     else if (tensor->is_bias)
         return; /* zero */

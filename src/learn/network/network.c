@@ -50,11 +50,16 @@ static gpur_status check_dense(const gpur_layer *layer, int32_t i)
                  "network.trunk[%" PRId32 "] is dense, with kernel %" PRId32 ", stride %" PRId32 ", padding %" PRId32
                  "; they must be 0",
                  i, layer->kernel, layer->stride, layer->padding);
-    return GPUR_OK;
+    return gpur_choice_check(layer->norm, GPUR_LAYER_NORM, "network.trunk[].norm", "0 or GPUR_LAYER_NORM (0, 1)");
 }
 
 static gpur_status check_conv(const gpur_layer *layer, int32_t i)
 {
+    GPUR_REQUIRE(layer->norm == 0,
+                 "network.trunk[%" PRId32 "].norm is %" PRId32
+                 " of a convolution; it must be 0: dense layers alone can "
+                 "be normalized",
+                 i, layer->norm);
     GPUR_REQUIRE(layer->kernel >= 1 && layer->kernel <= MAX_KERNEL,
                  "network.trunk[%" PRId32 "].kernel is %" PRId32 "; it must be 1 to %d", i, layer->kernel, MAX_KERNEL);
     GPUR_REQUIRE(layer->stride >= 1 && layer->stride <= MAX_KERNEL,
@@ -77,7 +82,8 @@ static gpur_status check_layer(const gpur_network_config *config, int32_t i)
     GPUR_REQUIRE(layer->units >= 1 && layer->units <= MAX_UNITS,
                  "network.trunk[%" PRId32 "].units is %" PRId32 "; it must be 1 to %d", i, layer->units, MAX_UNITS);
     GPUR_TRY(check_activation(layer->activation, "network.trunk[].activation"));
-    GPUR_TRY(gpur_reserved_check(layer->reserved, 2, "network.trunk[]"));
+    GPUR_TRY(gpur_reserved_check(layer->reserved, 1, "network.trunk[]"));
+    GPUR_TRY(gpur_reserved_check(&(int64_t){layer->reserved0}, 1, "network.trunk[]"));
     return layer->kind == GPUR_DENSE ? check_dense(layer, i) : check_conv(layer, i);
 }
 
@@ -271,16 +277,34 @@ static gpur_dense *add_layer(gpur_network *network, int32_t units, int32_t activ
     return first;
 }
 
+/* "2.trunk.0" of several copies. */
+static const char *name_of(const gpur_network *network, int32_t copy, const char *layer, char name[48])
+{
+    if (network->copies == 1)
+        return layer;
+    snprintf(name, 48, "%d.%s", (int)copy + 1, layer);
+    return name;
+}
+
+/* Adds the normalization of the last array of activations. */
+static void add_norm(gpur_network *network, const char *layer, int32_t units)
+{
+    char name[48];
+    gpur_norm *const norm = &network->norm[network->activation_count - 1];
+    norm->gain = gpur_params_add_group(&network->params, network->copies * units);
+    norm->offset = gpur_params_add_group(&network->params, network->copies * units);
+    for (int32_t c = 0; c < network->copies; c++)
+        gpur_params_name_norm(&network->params, name_of(network, c, layer, name), norm->gain, norm->offset, c * units,
+                              units);
+}
+
 /* Names the `units` rows of a layer from row `first` on, of copy `copy`: "trunk.0.weight", or of several copies
  * "1.trunk.0.weight". */
 static void name_rows(gpur_network *network, int32_t copy, const char *layer, int64_t weight, int64_t bias,
                       int32_t first, int32_t units, int32_t inputs)
 {
-    char name[48] = "";
-    if (network->copies > 1)
-        snprintf(name, sizeof name, "%d.", (int)copy + 1);
-    snprintf(name + strlen(name), sizeof name - strlen(name), "%s", layer);
-    gpur_params_name(&network->params, name, weight, bias, first, units, inputs);
+    char name[48];
+    gpur_params_name(&network->params, name_of(network, copy, layer, name), weight, bias, first, units, inputs);
 }
 
 /*
@@ -363,6 +387,8 @@ static void build_trunk(gpur_network *network, const gpur_network_config *config
         snprintf(name, sizeof name, "trunk.%d", (int)i);
         for (int32_t c = 0; c < network->copies; c++)
             name_rows(network, c, name, d->weight, d->bias, c * units, units, d->inputs);
+        if (config->trunk[i].norm)
+            add_norm(network, name, units);
     }
 }
 
@@ -454,7 +480,7 @@ gpur_network gpur_network_first_copy(const gpur_network *copies)
 static int suits_bf16(const gpur_network *network)
 {
     const gpur_dense *const first = &network->dense[0];
-    int suits = network->conv_count > 0 && first->bias >= 0 && first->units % 8 == 0;
+    int suits = network->conv_count > 0 && first->bias >= 0 && first->units % 8 == 0 && !network->norm[first->to].gain;
     for (int32_t i = 0; i < network->conv_count; i++) {
         const gpur_convolution *const c = &network->conv[i];
         suits = suits && c->channels % 8 == 0 && c->filters % 8 == 0 && c->activation != GPUR_TANH;

@@ -44,6 +44,12 @@ typedef struct gpur_convolution {
     int64_t bias;   /* offset of b (filters) */
 } gpur_convolution;
 
+/* Layer normalization of activations s, of each copy by itself: the offsets of gain and offset (width[s]). */
+typedef struct gpur_norm {
+    int64_t gain; /* 0, where a weight is: they are not normalized */
+    int64_t offset;
+} gpur_norm;
+
 /* Input shape: the number of values, and for images height x width x channels (else height is 0). */
 typedef struct gpur_input_shape {
     int64_t features;
@@ -59,6 +65,7 @@ typedef struct gpur_network {
     gpur_dense dense[GPUR_MAX_DENSE];
     int32_t dense_count;
     int32_t width[GPUR_MAX_ACTIVATIONS]; /* columns of each array of activations */
+    gpur_norm norm[GPUR_MAX_ACTIVATIONS];
     int32_t activation_count;
     int32_t copies;
     int32_t head, num_actions;      /* of each copy */
@@ -81,9 +88,10 @@ gpur_network gpur_network_first_copy(const gpur_network *copies);
 
 /*
  * Makes the network compute in bfloat16, which sets params.bf16, if `math` is GPUR_MATH_BF16, the device has it, and
- * the network's layers suit: convolutions without tanh, then a dense layer below the last, all of them with multiples
- * of 8 channels, filters and units. Its convolutions' activations and their gradients are then stored in bfloat16, and
- * the products of the first dense layer read bfloat16, too. To be called before anything else is made of the network.
+ * the network's layers suit: convolutions without tanh, then a dense layer below the last, which is not normalized, all
+ * of them with multiples of 8 channels, filters and units. Its convolutions' activations and their gradients are then
+ * stored in bfloat16, and the products of the first dense layer read bfloat16, too. To be called before anything else
+ * is made of the network.
  */
 void gpur_network_choose_bf16(gpur_network *network, gpur_device *device, int32_t math);
 

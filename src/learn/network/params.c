@@ -53,6 +53,19 @@ void gpur_params_name(gpur_params *params, const char *name, int64_t weight, int
     name_bias(params, name, bias + first, w);
 }
 
+void gpur_params_name_norm(gpur_params *params, const char *name, int64_t gain, int64_t offset, int32_t first,
+                           int32_t units)
+{
+    const int64_t offsets[] = {gain, offset};
+    for (int i = 0; i < 2; i++) {
+        gpur_tensor *const t = add(params, name, i ? "norm.bias" : "norm.weight");
+        t->offset = offsets[i] + first;
+        t->units = t->inputs = t->outputs = units;
+        t->is_bias = t->is_norm = 1;
+        t->first_value = i == 0;
+    }
+}
+
 void gpur_params_name_conv(gpur_params *params, const char *name, int64_t weight, int64_t bias,
                            const gpur_conv_weight *shape)
 {

@@ -9,7 +9,7 @@
 
 #include "device/device.h"
 
-enum { GPUR_MAX_TENSORS = 64 };
+enum { GPUR_MAX_TENSORS = 96 };
 
 typedef struct gpur_tensor {
     char name[64];
@@ -18,6 +18,8 @@ typedef struct gpur_tensor {
     int32_t inputs;  /* of its layer: columns of a weight; kernel x kernel x channels of a convolution */
     int32_t outputs; /* of that layer: units; kernel x kernel x filters of a convolution */
     int32_t is_bias;
+    int32_t is_norm;          /* 1: gain or offset of a normalization, which has one axis as a bias has */
+    int32_t first_value;      /* of a normalization: with which all of it begins */
     int32_t kernel, channels; /* of a convolution's weight; else 0 */
     int32_t space_to_depth;   /* of a convolution's weight: the side b of gpur_tensor_index; else 0 */
 } gpur_tensor;
@@ -63,6 +65,11 @@ void gpur_params_name_conv(gpur_params *params, const char *name, int64_t weight
  * "NAME.bias". `weight` and `bias` are the offsets of the groups. */
 void gpur_params_name(gpur_params *params, const char *name, int64_t weight, int64_t bias, int32_t first, int32_t units,
                       int32_t inputs);
+
+/* Names `units` elements of a layer's gain and offset, from element `first` on: "NAME.norm.weight",
+ * "NAME.norm.bias". */
+void gpur_params_name_norm(gpur_params *params, const char *name, int64_t gain, int64_t offset, int32_t first,
+                           int32_t units);
 
 int64_t gpur_tensor_count(const gpur_tensor *tensor);
 

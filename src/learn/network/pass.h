@@ -35,6 +35,8 @@ typedef struct gpur_pass {
     int64_t rows;
     float *activations[GPUR_MAX_ACTIVATIONS]; /* [0], the input, is assigned by the caller */
     int64_t pitch[GPUR_MAX_ACTIVATIONS];
+    float
+        *sums[GPUR_MAX_ACTIVATIONS]; /* of activations that are normalized: the products that they are computed from */
     gpur_gemm *product[GPUR_MAX_DENSE];
     int32_t epilogue[GPUR_MAX_DENSE]; /* GPUR_EPILOGUE_* of the GEMM */
     gpur_conv *conv[GPUR_MAX_LAYERS];
@@ -57,6 +59,7 @@ typedef struct gpur_backward {
     gpur_gemm *to_input[GPUR_MAX_DENSE];  /* NULL if the layer reads the observations, unless by_input */
     gpur_conv *conv_to_weight[GPUR_MAX_LAYERS];
     gpur_conv *conv_to_input[GPUR_MAX_LAYERS]; /* NULL if the layer reads the observations */
+    float *by_gain;                            /* gradients by a gain, row by row; of one layer after the other */
     float *partial;                            /* partial sums of a bias gradient: see gpur_conv_bias_backward_args */
     int64_t workspace;                         /* bytes, as of a pass */
 } gpur_backward;

@@ -59,6 +59,7 @@ RELU = 1
 TANH = 2
 DENSE = 0
 CONV = 1
+LAYER_NORM = 1
 SAME = -1
 CHW = 0
 HWC = 1
@@ -182,7 +183,9 @@ class Layer(Struct):
         ("kernel", c_int32),
         ("stride", c_int32),
         ("padding", c_int32),
-        ("reserved", c_int64 * 2),
+        ("reserved", c_int64 * 1),
+        ("norm", c_int32),
+        ("reserved0", c_int32),
     ]
 
 

@@ -11,6 +11,7 @@ from ._struct import Struct
 
 SOURCES = {False: _c_api.UNIFORM, True: _c_api.PRIORITIZED_STRATIFIED, "independent": _c_api.PRIORITIZED_INDEPENDENT}
 ACTIVATIONS = {"linear": _c_api.LINEAR, "relu": _c_api.RELU, "tanh": _c_api.TANH}
+NORMS = {"none": 0, "layer_norm": _c_api.LAYER_NORM}
 
 # By the setting's name, and before that by the struct's and the setting's.
 CHOICES: dict[str, dict[str, int]] = {

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Union
 import numpy as np
 
 from . import _c_api
-from ._choices import (ACTIVATIONS, CHOICES, FLAGS, SOURCES, choices_of, member_of, parts_in, settings_in)
+from ._choices import (ACTIVATIONS, CHOICES, FLAGS, NORMS, SOURCES, choices_of, member_of, parts_in, settings_in)
 from ._inputs import flag, integer, put, put_count, real
 from ._library import InvalidArgument, check, in_c, lib
 from ._schema import NUMPY, PREVIOUS, STEP_REWARD, Field, shape_of, to_c
@@ -279,11 +279,12 @@ def _extra_frames_of(config: _c_api.ReplayConfig) -> int:
 _LAYER_KINDS = {"dense": _c_api.DENSE, "conv": _c_api.CONV}
 # The members of a layer of each kind, in the order of a tuple, with their defaults. None: the caller must give it.
 _LAYER_MEMBERS: dict[str, dict[str, Any]] = {
-    "dense": {"dense": None, "activation": "relu"},
+    "dense": {"dense": None, "activation": "relu", "norm": "none"},
     "conv": {"conv": None, "kernel": None, "stride": 1, "padding": 0, "activation": "relu"},
 }
-_TRUNK = ('a list of units or (units, activation), and before them ("conv", filters, kernel[, stride[, padding]][, '
-          'activation]), or a dict of such names')
+_LAYER_WORDS = ("activation", "norm")
+_TRUNK = ('a list of units or (units, activation[, "layer_norm"]), and before them ("conv", filters, kernel[, stride[, '
+          'padding]][, activation]), or a dict of such names')
 
 
 def _layer_error(layer: Any) -> TypeError:
@@ -294,11 +295,14 @@ def _layer_of_tuple(layer: Any, parts: tuple[Any, ...]) -> tuple[str, Settings]:
     kind = "dense"
     if isinstance(parts[0], str) and parts[0] in _LAYER_KINDS and len(parts) > 1:
         kind, parts = parts[0], parts[1:]
-    has_activation = len(parts) > 1 and isinstance(parts[-1], str) and parts[-1] != "same"
-    numbers, names = parts[:-1] if has_activation else parts, list(_LAYER_MEMBERS[kind])[:-1]
-    if len(numbers) > len(names):
+    numbers = [name for name in _LAYER_MEMBERS[kind] if name not in _LAYER_WORDS]
+    words = [name for name in _LAYER_MEMBERS[kind] if name in _LAYER_WORDS]
+    count = len(parts)
+    while count > max(1, len(parts) - len(words)) and isinstance(parts[count - 1], str) and parts[count - 1] != "same":
+        count -= 1
+    if count > len(numbers):
         raise _layer_error(layer)
-    return kind, {**dict(zip(names, numbers)), **({"activation": parts[-1]} if has_activation else {})}
+    return kind, {**dict(zip(numbers, parts[:count])), **dict(zip(words, parts[count:]))}
 
 
 def _layer_of_dict(layer: Mapping[str, Any]) -> tuple[str, Settings]:
@@ -325,11 +329,12 @@ def _set_layer(struct: _c_api.Layer, layer: Any) -> None:
     for member in ("kernel", "stride", "padding"):
         put(struct, member, values.get(member, 0))
     struct.activation = choice("activation in trunk", values["activation"], ACTIVATIONS)
+    struct.norm = choice("norm in trunk", values.get("norm", "none"), NORMS)
 
 
 def _set_trunk(network: Struct, layers: Sequence[Any]) -> None:
-    """Each layer is units, (units, activation), ("conv", filters, kernel[, stride[, padding]][, activation]), or a
-    dict. The default activation is relu."""
+    """Each layer is units, (units, activation[, "layer_norm"]), ("conv", filters, kernel[, stride[, padding]][,
+    activation]), or a dict. The default activation is relu."""
     if not isinstance(layers, (tuple, list)):
         raise TypeError(f"trunk is {layers!r}; it must be {_TRUNK}")
     if len(layers) > _c_api.MAX_LAYERS:
@@ -340,10 +345,11 @@ def _set_trunk(network: Struct, layers: Sequence[Any]) -> None:
 
 
 def _trunk_of(network: Struct) -> list[Any]:
-    """The layers as `_set_trunk` takes them: (units, activation), and ("conv", filters, kernel, stride, padding,
-    activation)."""
+    """The layers as `_set_trunk` takes them: (units, activation[, "layer_norm"]), and ("conv", filters, kernel, stride,
+    padding, activation)."""
     layers = network.trunk[:network.trunk_count]
-    return [(layer.units, _word(ACTIVATIONS, layer.activation)) if layer.kind == _c_api.DENSE else
+    return [(layer.units, _word(ACTIVATIONS, layer.activation), *(["layer_norm"] if layer.norm else []))
+            if layer.kind == _c_api.DENSE else
             ("conv", layer.units, layer.kernel, layer.stride,
              "same" if layer.padding == _c_api.SAME else layer.padding, _word(ACTIVATIONS, layer.activation))
             for layer in layers]

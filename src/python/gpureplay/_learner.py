@@ -251,6 +251,7 @@ class DQN(ReplayLearner):
         "huber" or "squared", double_dqn, batch_size, target_period, target_rate 0.005 for soft targets, act "latest",
         "previous" or "target", math "fp32", "tf32", "bf16" (on CUDA) or "auto",
         step_kernel "auto", "libraries" or "fused" (whole train steps in one kernel, for small networks on a GPU), seed.
+        A layer of trunk (64, "relu", "layer_norm"), or {"dense": 64, "norm": "layer_norm"}, is normalized.
         Convolutions come first in trunk: ("conv", filters, kernel[, stride[, padding]][, activation]), or
         {"conv": 32, "kernel": 8, "stride": 4, "padding": 0, "activation": "relu"}, where padding may be "same", as in
         TensorFlow; input_layout "chw" or "hwc" is the order of the axes of an obs with three, and "auto", the default,

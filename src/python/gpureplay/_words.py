@@ -76,7 +76,7 @@ _NUMBER = re.compile(r"\b(\w+) is (\d+)(?=[;, ]|$)")
 _OF_FILE = re.compile(r'(?P<key>[\w.]+) is (?P<theirs>nothing|".*?") in the file; (?P<what>this [\w ]+) has '
                       r'(?P<ours>nothing|".*")$')
 _REAL = re.compile(r"^-?\d+\.\d+(e[+-]?\d+)?$")
-_DENSE = re.compile(r"^dense (\d+), activation (\d+)$")
+_DENSE = re.compile(r"^dense (\d+), activation (\d+)(, layer norm)?$")
 _CONV = re.compile(r"^convolution (\d+) of (\d+), stride (\d+), padding (-?\d+), activation (\d+)$")
 
 
@@ -105,7 +105,8 @@ def _of_file(found: re.Match[str]) -> str:
         text = value.strip('"')
         dense, conv = _DENSE.match(text), _CONV.match(text)
         if dense:
-            value = f"({dense[1]}, {_word('activation', dense[2])})"
+            norm = ', "layer_norm"' if dense[3] else ""
+            value = f"({dense[1]}, {_word('activation', dense[2])}{norm})"
         elif conv:
             value = f"(\"conv\", {', '.join(conv.groups()[:4])}, {_word('activation', conv[5])})"
         elif text.isdigit():
