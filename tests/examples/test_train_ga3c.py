@@ -178,7 +178,7 @@ def other_options_are_refused(folder):
         ([*a2c, "--tuner", "paper"], ["tuner", "paper", "a2c-small", "take a preset of ga3c\n"]),
         (["--agents", 4], ["agents", "4", "fast-dqn-small", "take a preset of ga3c, a3c or a2c"]),
         (["--preset", "apex-dqn-small", "--deterministic", 1],
-         ["deterministic", "apex-dqn-small", "take a preset of fast-dqn, dqn-lambda, vrc, ddpg, td3, sac, ga3c, a3c, "]),
+         ["deterministic", "apex-dqn-small", "a preset of fast-dqn, dqn-lambda, vrc, ddpg, td3, sac, ga3c, a3c, "]),
         ([*small, "--tuner", "best"], ["--tuner is \"best\"; it must be none, paper or code"]),
         ([*small, "--math", "fp8"], ["--math is \"fp8\"; it must be fp32, tf32, bf16 or auto"]),
         ([*small, "--when-full", "drop"], ["--when-full is \"drop\"; it must be wait, refuse or drop-oldest"]),
