@@ -92,8 +92,8 @@ def train(env: Any = None, preset: str | None = None, *, device: str | TorchDevi
         (the default for all others). "dqn-lambda-2019", "vrc-2021", "dqn-lambda-2019-small" and "vrc-2021-small" train
         on returns of several steps (docs/dqn-lambda.md), and need lambda_. "apex-dqn" and "apex-dqn-small" are Ape-X
         [Horgan et al. 2018] (docs/ape-x.md), "apex-dpg" and "apex-dpg-small" Ape-X DPG, for continuous actions, for
-        which "ddpg" and "ddpg-small" [Lillicrap et al. 2016], "td3" and "td3-small" [Fujimoto et al. 2018], and "sac" and
-        "sac-small" [Haarnoja et al. 2018] act and train in turns, and
+        which "ddpg" and "ddpg-small" [Lillicrap et al. 2016], "td3" and "td3-small" [Fujimoto et al. 2018], and "sac"
+        and "sac-small" [Haarnoja et al. 2018] act and train in turns, and
         "ga3c", "ga3c-large-4" to "ga3c-large-1", "a3c-cpu", "a2c", "ga3c-small", "a3c-small" and "a2c-small" train an
         actor-critic by GA3C [Babaeizadeh et al. 2017], A3C or A2C. For "offline-dqn" and "offline-dpg" see
         `train_offline`.
