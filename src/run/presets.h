@@ -23,7 +23,10 @@ typedef struct gpur_preset {
 } gpur_preset;
 
 /* Sets of systems, 1 << GPUR_PRESET_*. Those that train in environments of continuous actions. */
-enum { GPUR_PRESETS_OF_VECTORS = 1 << GPUR_PRESET_APEX_DPG | 1 << GPUR_PRESET_DPG | 1 << GPUR_PRESET_SAC, GPUR_PRESET_NAMES = 512 };
+enum {
+    GPUR_PRESETS_OF_VECTORS = 1 << GPUR_PRESET_APEX_DPG | 1 << GPUR_PRESET_DPG | 1 << GPUR_PRESET_SAC,
+    GPUR_PRESET_NAMES = 512
+};
 
 /* Lists the presets of a set of systems, with `quote` around each, and `last` before the last one. */
 void gpur_preset_list(int32_t systems, const char *quote, const char *last, char names[GPUR_PRESET_NAMES]);
