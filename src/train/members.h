@@ -25,6 +25,6 @@ typedef struct gpur_member {
 } gpur_member;
 
 /* members.c is made of the public headers. */
-extern const gpur_member gpur_replay_config_members[], gpur_dqn_config_members[], gpur_dpg_config_members[], gpur_sac_config_members[],
-    gpur_actor_critic_config_members[], gpur_run_config_members[], gpur_fast_dqn_config_members[],
-    gpur_apex_config_members[], gpur_ga3c_config_members[];
+extern const gpur_member gpur_replay_config_members[], gpur_dqn_config_members[], gpur_dpg_config_members[],
+    gpur_sac_config_members[], gpur_actor_critic_config_members[], gpur_run_config_members[],
+    gpur_fast_dqn_config_members[], gpur_apex_config_members[], gpur_ga3c_config_members[];
