@@ -110,9 +110,6 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--kinds", default="SAC,TD3,DDPG", help="algorithms, separated by commas (SAC,TD3,DDPG)")
     given = common.parse(parser, arguments, ROUNDS, QUICK_ROUNDS)
     common.use_threads(1, on_cuda=False)
-    import torch
-
-    torch.set_num_threads(1)
     head = {"title": "train steps of SAC, TD3 and DDPG", "machine": common.describe_machine(), "rounds": given.rounds,
             "sizes": [OBS, ACTION], "interrupted": False}
     for case in common.collect(head, measure(given), given.json):

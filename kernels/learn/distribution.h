@@ -34,8 +34,9 @@ GPUR_FN float gpur_sum_of_atoms(int32_t n, const float *x, const float *bias)
     for (; first + GPUR_ATOM_SUMS <= n; first += GPUR_ATOM_SUMS)
         for (int s = 0; s < GPUR_ATOM_SUMS; s++)
             sums[s] += bias ? x[first + s] + bias[first + s] : x[first + s];
-    for (int s = 0; first + s < n; s++)
-        sums[s] += bias ? x[first + s] + bias[first + s] : x[first + s];
+    for (int s = 0; s < GPUR_ATOM_SUMS; s++) /* constant bounds: a GPU keeps the sums in registers */
+        if (first + s < n)
+            sums[s] += bias ? x[first + s] + bias[first + s] : x[first + s];
     return gpur_sum_of_sums(sums);
 }
 
@@ -79,8 +80,9 @@ GPUR_FN float gpur_quantile_loss(int32_t atoms, float kappa, float tau, float th
     for (; first + GPUR_ATOM_SUMS <= atoms; first += GPUR_ATOM_SUMS)
         for (int s = 0; s < GPUR_ATOM_SUMS; s++)
             gpur_quantile_pair(kappa, inverse, tau, target[first + s] - theta, &losses[s], &slopes[s]);
-    for (int s = 0; first + s < atoms; s++)
-        gpur_quantile_pair(kappa, inverse, tau, target[first + s] - theta, &losses[s], &slopes[s]);
+    for (int s = 0; s < GPUR_ATOM_SUMS; s++)
+        if (first + s < atoms)
+            gpur_quantile_pair(kappa, inverse, tau, target[first + s] - theta, &losses[s], &slopes[s]);
     *slope = gpur_sum_of_sums(slopes) / (float)atoms;
     return gpur_sum_of_sums(losses) / (float)atoms;
 }

@@ -81,7 +81,8 @@ GPUR_FN float gpur_normal_of_draw(const gpur_gaussian_sample_args *a, uint64_t s
             gpur_normal_pair(bits.v[k], bits.v[k + 1], &held->x[k]);
         held->group = i / 4;
     }
-    return held->x[i % 4];
+    const int k = (int)(i % 4); /* chosen by constant indices: a GPU keeps the numbers in registers */
+    return k == 0 ? held->x[0] : k == 1 ? held->x[1] : k == 2 ? held->x[2] : held->x[3];
 }
 
 GPUR_KERNEL(gaussian_sample)
@@ -89,8 +90,7 @@ GPUR_KERNEL(gaussian_sample)
     const gpur_span s = gpur_grid_span(at, a->batch);
     const int64_t actions = a->num_actions;
     const uint64_t step = a->state->step;
-    gpur_normals held;
-    held.group = -1;
+    gpur_normals held = {-1, {0.0f, 0.0f, 0.0f, 0.0f}};
     for (int64_t b = s.first; b < s.last; b += s.step) {
         const float *const z = a->z + b * a->z_pitch;
         float log_prob = 0.0f;

@@ -118,5 +118,5 @@ def test_what_does_not_fit_is_refused():
         policy.pull(make())
     with pytest.raises(gpureplay.InvalidArgument, match='q is given; a policy with "softmax_value"'):
         policy.q_values(OBS)
-    with pytest.raises(TypeError, match="it must be a gpureplay.DQN, DDPG or ActorCritic"):
+    with pytest.raises(TypeError, match="it must be a gpureplay.DQN, DDPG, SAC or ActorCritic"):
         policy.pull(policy)

@@ -378,7 +378,8 @@ def test_all_names_are_there_once_and_documented():
 # One short run of each comparison with other libraries, without the others: it ends well and reports times.
 
 
-@pytest.mark.parametrize("command", ["peers.py --kinds uniform,prioritized", "steps/steps.py", "ddpg.py", "envs.py"])
+@pytest.mark.parametrize("command", ["peers.py --kinds uniform,prioritized", "steps/steps.py", "actor_steps.py",
+                                     "envs.py"])
 def test_a_comparison_reports_times(tmp_path, command):
     path = tmp_path / "report.json"
     script, *options = command.split()

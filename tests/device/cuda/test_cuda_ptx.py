@@ -46,8 +46,10 @@ def lines_of(body):
 
 
 def instructions(body):
-    """Yields the opcodes."""
+    """Yields the opcodes, but for those that compute an address in the thread's own memory (%SPL)."""
     for code in lines_of(body):
+        if re.match(r"(add\.u64\s+%rd\d+, %SPL, \d+|cvta\.local\.u64\s+%SP, %SPL);", code):
+            continue
         if not code.startswith((".", "{", "}", "(", ")")) and not re.match(r"[$\w]+:$", code):
             yield re.sub(r"^@!?%\w+\s+", "", code).split()[0].rstrip(";")
 
