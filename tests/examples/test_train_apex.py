@@ -304,7 +304,7 @@ def continuous_actions_are_trained_on(folder):
     second = config["options"]["second-activation"], config["dpg"]["actor"]["trunk"][1]["activation"]
     assert second == ("relu", "relu")
     refused = run("--env", "Pendulum", "--out", folder / "refused", status=2).stderr
-    assert "Pendulum has continuous actions and --preset is missing; it must be apex-dpg" in refused, refused
+    assert "Pendulum has continuous actions and --preset is missing; it must be ddpg, " in refused, refused
     assert "from -2 to 2" in run("--list", "--env", "Pendulum").stdout
 
 

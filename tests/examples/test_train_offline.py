@@ -163,7 +163,7 @@ def bad_options_are_refused(folder):
         (["offline-dqn", *rows, "--eval-period", 100], "--eval-period is 100 and --env is missing"),
         (["offline-dqn", *rows, "--num-envs", 2], "--num-envs is 2 and --preset is offline-dqn"),
         (["offline-dqn", *rows, "--actors", 2], "--actors is 2 and --preset is offline-dqn"),
-        (["offline-dqn", *rows, "--demonstrations", learner], "take a preset of fast-dqn, apex-dqn or apex-dpg\n"),
+        (["offline-dqn", *rows, "--demonstrations", learner], "of fast-dqn, ddpg, td3, sac, apex-dqn or apex-dpg\n"),
         (["dqn-lambda-2019-small", "--env", "CartPole-v1", "--lambda", 0.8, "--demonstrations", learner],
          "take a preset of fast-dqn, apex-dqn or apex-dpg\n"),
         (["fast-dqn-small", "--env", "CartPole-v1", *rows], "which does not have it", "offline-dqn or offline-dpg"),
