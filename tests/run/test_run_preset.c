@@ -609,6 +609,35 @@ TEST(td3_has_the_published_constants)
     check_constants(constants, sizeof constants / sizeof *constants);
 }
 
+/* Haarnoja et al. 2018b, table 1: the settings of gpur_sac_config_init; and the defaults of Stable-Baselines3, with the
+ * rate and the replay that its zoo has. */
+TEST(sac_has_the_published_constants)
+{
+    dpg_config c;
+    gpur_sac_config paper, sac;
+    CHECK_OK(gpur_sac_config_init(&paper, sizeof paper));
+    sac = paper, sac.seed = 9, sac.batch_size = 3, sac.fixed_temperature = 1;
+    CHECK_OK(read_dpg("td3", "Pendulum", &c)); /* the environment, and other values */
+    CHECK_OK(gpur_sac_preset("sac", &c.all, c.fields, &c.replay, &sac, &c.run));
+    paper.actor.num_actions = 1, paper.seed = 9;
+    CHECK(memcmp(&sac, &paper, sizeof paper) == 0);
+    CHECK(c.replay.capacity == 1000000 && c.run.prepopulation == 1000 && c.replay.min_size == 1000);
+    CHECK(c.fields[1].dtype == GPUR_FLOAT32 && c.fields[1].shape[0] == 1 && c.all.eval_episodes == 10);
+    CHECK_OK(gpur_sac_preset("sac-small", &c.all, c.fields, &c.replay, &sac, &c.run));
+    const constant constants[] = {
+        {"actor's rate", (double)sac.actor_optimizer.learning_rate.first, (double)1e-3f},
+        {"critics' rate", (double)sac.critic_optimizer.learning_rate.last, (double)1e-3f},
+        {"temperature's rate", (double)sac.temperature_optimizer.learning_rate.first, (double)1e-3f},
+        {"batch", (double)sac.batch_size, 256},
+        {"tau", (double)sac.target_rate, (double)0.005f},
+        {"capacity", (double)c.replay.capacity, 200000},
+        {"random steps", (double)c.run.prepopulation, 100},
+    };
+    check_constants(constants, sizeof constants / sizeof *constants);
+    CHECK_FAILS(gpur_sac_preset("td3", &c.all, c.fields, &c.replay, &sac, &c.run), GPUR_INVALID_ARGUMENT,
+                "preset is \"td3\"; it must be \"sac\" or \"sac-small\"");
+}
+
 TEST(presets_of_continuous_actions_refuse_others_and_change_nothing)
 {
     dpg_config c, before;
@@ -666,6 +695,7 @@ int main(int argc, char **argv)
     RUN(ddpg_has_the_published_constants);
     RUN(ddpg_small_differs_in_its_rates_and_sizes);
     RUN(td3_has_the_published_constants);
+    RUN(sac_has_the_published_constants);
     RUN(presets_of_continuous_actions_refuse_others_and_change_nothing);
     RUN(runs_can_be_made_of_all_presets);
     return test_main_end();
