@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The first train steps of Ape-X DPG's networks against PyTorch's own (torch_dpg.py made torch_dpg.h), with Adam, and
- * with AdamW and soft targets, and of TD3's (torch_td3.py), with the weights at the end: losses, the mean of Q and
- * gradient norms of every step, and the last step's gradient of every tensor. Weights and transitions follow from one
- * hash on both sides. A batch has each transition once.
+ * with AdamW, soft targets and normalized layers, and of TD3's (torch_td3.py), with the weights at the end: losses,
+ * the mean of Q and gradient norms of every step, and the last step's gradient of every tensor. Weights and transitions
+ * follow from one hash on both sides. A batch has each transition once.
  */
 #include "support/torch_dpg.h"
 #include "support/torch_td3.h"
@@ -17,7 +17,7 @@ typedef struct torch_row {
     uint8_t padding[3];
 } torch_row;
 
-enum { LARGEST_TENSOR = 400 * 300, TENSORS = sizeof torch_plain / sizeof *torch_plain };
+enum { LARGEST_TENSOR = 400 * 300 };
 
 static gpur_device *device;
 static float values[LARGEST_TENSOR];
@@ -73,7 +73,7 @@ static void write_weights(gpur_learner *dpg, const torch_tensor *tensors, int te
         const int64_t count = find(dpg, t->name).count;
         CHECK(count > 0 && count <= LARGEST_TENSOR);
         for (int64_t i = 0; i < count; i++)
-            values[i] = (float)(t->limit * (2 * torch_unit((uint32_t)i, (uint32_t)t->sequence) - 1));
+            values[i] = (float)(t->middle + t->limit * (2 * torch_unit((uint32_t)i, (uint32_t)t->sequence) - 1));
         CHECK_OK(gpur_learner_write_weights(dpg, GPUR_WEIGHTS_ONLINE, t->name, values, count));
         CHECK_OK(gpur_learner_write_weights(dpg, GPUR_WEIGHTS_TARGET, t->name, values, count));
     }
@@ -136,8 +136,11 @@ static void check_training(int is_soft)
     config.batch_size = TORCH_ROWS, config.target_period = is_soft ? 1 : TORCH_TARGET_PERIOD;
     config.target_rate = is_soft ? TORCH_TAU : 1;
     config.actor_optimizer.weight_decay = config.critic_optimizer.weight_decay = is_soft ? TORCH_DECAY : 0;
-    train(&config, is_soft ? torch_soft : torch_plain, TENSORS, is_soft ? torch_soft_steps : torch_plain_steps, replay,
-          &dpg);
+    for (int i = 0; i < 2; i++)
+        config.actor.trunk[i].norm = config.critic.trunk[i].norm = is_soft ? GPUR_LAYER_NORM : 0;
+    const size_t bytes = is_soft ? sizeof torch_soft : sizeof torch_plain;
+    train(&config, is_soft ? torch_soft : torch_plain, (int)(bytes / sizeof *torch_plain),
+          is_soft ? torch_soft_steps : torch_plain_steps, replay, &dpg);
     gpur_learner_destroy(dpg);
     gpur_writer_destroy(writer);
     gpur_replay_destroy(replay);
@@ -148,7 +151,7 @@ TEST(the_networks_of_ape_x_dpg_train_as_pytorchs)
     check_training(0);
 }
 
-TEST(they_do_with_decaying_weights_and_soft_targets)
+TEST(they_do_with_decaying_weights_soft_targets_and_normalized_layers)
 {
     check_training(1);
 }
@@ -178,7 +181,7 @@ int main(int argc, char **argv)
     test_main_begin(argc, argv);
     device = test_device();
     RUN(the_networks_of_ape_x_dpg_train_as_pytorchs);
-    RUN(they_do_with_decaying_weights_and_soft_targets);
+    RUN(they_do_with_decaying_weights_soft_targets_and_normalized_layers);
     RUN(the_networks_of_td3_train_as_pytorchs);
     gpur_device_close(device);
     return test_main_end();

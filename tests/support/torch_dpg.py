@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """What PyTorch's own layers, derivatives and optimizers make of the first train steps of Ape-X DPG's networks, on
-weights and transitions that follow from a hash: with Adam and copies to the targets every few steps, and with AdamW and
-soft targets. Writes tests/support/torch_dpg.h, which test_torch_dpg.c trains against. Run it with PyTorch (any version,
-CPU) and NumPy; the test needs neither. It computes in float64.
+weights and transitions that follow from a hash: with Adam and copies to the targets every few steps, and with AdamW,
+soft targets and normalized layers. Writes tests/support/torch_dpg.h, which test_torch_dpg.c trains against. Run it with
+PyTorch (any version, CPU) and NumPy; the test needs neither. It computes in float64.
 
 usage: torch_dpg.py > torch_dpg.h
 """
@@ -32,21 +32,32 @@ def numbers(count, sequence):
     return torch.tensor((2 * unit(count, sequence) - 1).astype(np.float32)).double()
 
 
+def middle_of(tensor):
+    """The middle of its first values: a gain is near 1."""
+    return 1.0 if tensor.endswith("norm.weight") else 0.0
+
+
 class Network:
     """Of three layers; `activations` follow the first two. By default as in section 4.2 and appendix D of Horgan et al.
     2018: tanh after the first layer alone."""
 
-    def __init__(self, name, out, sizes, sequence, activations=(nn.Tanh(), nn.Identity())):
+    def __init__(self, name, out, sizes, sequence, activations=(nn.Tanh(), nn.Identity()), is_normalized=False):
         layers = [nn.Linear(a, b).double() for a, b in zip(sizes, sizes[1:])]
-        self.net = nn.Sequential(layers[0], activations[0], layers[1], activations[1], layers[2])
+        norms = [nn.LayerNorm(size).double() for size in sizes[1:-1]] if is_normalized else []
+        between = zip(norms or [nn.Identity()] * 2, activations)
+        self.net = nn.Sequential(layers[0], *next(between), layers[1], *next(between), layers[2])
         self.tensors = {}  # by name: the parameter, its sequence, the limit of its first values
         for layer_name, layer in zip(("trunk.0", "trunk.1", out), layers):
             for part in ("weight", "bias"):
                 self.tensors[f"{name}.{layer_name}.{part}"] = (getattr(layer, part), sequence + len(self.tensors),
                                                                1 / layer.in_features**0.5)
+        for index, norm in enumerate(norms):
+            for part in ("weight", "bias"):
+                place = sequence + len(self.tensors)
+                self.tensors[f"{name}.trunk.{index}.norm.{part}"] = getattr(norm, part), place, 0.5
         with torch.no_grad():
-            for parameter, place, limit in self.tensors.values():
-                values = (limit * (2 * unit(parameter.numel(), place) - 1)).astype(np.float32)
+            for tensor, (parameter, place, limit) in self.tensors.items():
+                values = (middle_of(tensor) + limit * (2 * unit(parameter.numel(), place) - 1)).astype(np.float32)
                 parameter.copy_(torch.tensor(values).double().reshape(parameter.shape))
 
     def lines(self):
@@ -54,7 +65,8 @@ class Network:
         for name, (parameter, place, limit) in self.tensors.items():
             g = parameter.grad.flatten().numpy()
             values = ", ".join(f"{g[int(len(g) * k / SAMPLES)]:.9g}" for k in range(SAMPLES))
-            yield f'    {{"{name}", {place}, {limit!r}, {np.sqrt((g * g).sum()):.9g}, {{{values}}}}},'
+            middle = f", {middle_of(name)}" if middle_of(name) else ""
+            yield f'    {{"{name}", {place}, {limit!r}, {np.sqrt((g * g).sum()):.9g}, {{{values}}}{middle}}},'
 
 
 def norm_of(*nets):
@@ -79,8 +91,8 @@ def step_line(*numbers_of_step):
 
 def train(is_soft):
     """The lines of the last step's gradients, and of all steps' numbers."""
-    networks = (Network("actor", "action.out", (FEATURES, 300, 200, ACTIONS), 10),
-                Network("critic", "q.out", (FEATURES + ACTIONS, 400, 300, 1), 20))
+    networks = (Network("actor", "action.out", (FEATURES, 300, 200, ACTIONS), 10, is_normalized=is_soft),
+                Network("critic", "q.out", (FEATURES + ACTIONS, 400, 300, 1), 20, is_normalized=is_soft))
     actor, critic = (network.net for network in networks)
     targets = copy.deepcopy(actor), copy.deepcopy(critic)
     optimizers = [torch.optim.AdamW(net.parameters(), lr=RATE, weight_decay=DECAY) if is_soft else
@@ -119,13 +131,13 @@ def train(is_soft):
 def main():
     version = torch.__version__.split("+")[0]
     print("/* SPDX-License-Identifier: MIT */")
-    print(f"/* Made by torch_dpg.py with PyTorch {version}: tensors, whose first values are -limit to limit, with "
+    print(f"/* Made by torch_dpg.py with PyTorch {version}: tensors, whose first values are middle -+ limit, with "
           "their gradients\n * in the last train step (norm, and numbers 0, n / 4, n / 2, 3 n / 4 of n); of all steps "
           "the critic's and the\n * actor's loss, the mean of Q, and the norms of the critic's and the actor's "
           "gradient. */")
     print("#pragma once\n")
     print("typedef struct torch_tensor {\n    const char *name;\n    int sequence;\n    double limit, norm, "
-          "numbers[4];\n} torch_tensor;\n")
+          "numbers[4], middle;\n} torch_tensor;\n")
     print(f"enum {{ TORCH_STEPS = {STEPS}, TORCH_ROWS = {ROWS}, TORCH_FEATURES = {FEATURES}, "
           f"TORCH_ACTIONS = {ACTIONS}, TORCH_TARGET_PERIOD = {TARGET_PERIOD} }};")
     print(f"#define TORCH_CLIP {CLIP:.9g}f\n#define TORCH_PENALTY {PENALTY:.9g}f\n#define TORCH_TAU {TAU:.9g}f\n"
