@@ -3,7 +3,7 @@
 #include "learn/dpg/dpg.h"
 
 #include "base/sized.h"
-#include "learn/demonstrations.h"
+#include "learn/action_networks.h"
 #include "replay/config.h"
 
 #include <inttypes.h>
@@ -72,48 +72,6 @@ enum { MAX_POLICY_DELAY = 64 };
 
 static const gpur_learner_part parts[] = {{&gpur_step_part, offsetof(gpur_dpg, step)}};
 
-/* The input of both is obs, as the replay has it. */
-static gpur_status build_network(gpur_network *network, const gpur_network_config *config, int32_t head,
-                                 int64_t features, int32_t copies)
-{
-    const gpur_input_shape shape = gpur_input_shape_of(features);
-    GPUR_REQUIRE(config->trunk_count == 0 || config->trunk[0].kind != GPUR_CONV,
-                 "network.trunk[0] is a convolution (GPUR_CONV); deterministic policy gradients need dense layers "
-                 "(GPUR_DENSE)");
-    GPUR_TRY(gpur_network_build_copies(network, config, &shape, copies));
-    GPUR_REQUIRE(config->head == head || (head == GPUR_HEAD_Q && network->distribution.atoms > 0),
-                 "network.head is %" PRId32 "; it must be %s", config->head,
-                 head == GPUR_HEAD_Q ? "GPUR_HEAD_Q (0), GPUR_HEAD_QUANTILES (5) or GPUR_HEAD_CATEGORICAL (6)"
-                                     : "GPUR_HEAD_TANH_ACTION (3)");
-    GPUR_REQUIRE(config->input_scale == 1.0f, "network.input_scale is %g; it must be 1", (double)config->input_scale);
-    GPUR_REQUIRE(config->input_shift == 0.0f, "network.input_shift is %g; it must be 0", (double)config->input_shift);
-    return GPUR_OK;
-}
-
-static gpur_status build_networks(gpur_dpg *dpg, gpur_learn_fields *fields)
-{
-    const gpur_dpg_config *const config = &dpg->config;
-    const int32_t actions = config->actor.num_actions;
-    GPUR_REQUIRE(actions >= 1, "actor: network.num_actions is %" PRId32 "; it must be the size of the action vector",
-                 actions);
-    GPUR_TRY(gpur_learn_fields_find(fields, gpur_replay_schema(dpg->learner.replay), actions));
-    GPUR_REQUIRE(fields->obs_format.is_float, "field \"obs\" is uint8; deterministic policy gradients need float32");
-    GPUR_REQUIRE(config->critic.num_actions == 1,
-                 "critic: network.num_actions is %" PRId32 "; it must be 1, the value of an action of the input",
-                 config->critic.num_actions);
-    const int64_t features = fields->obs_format.features;
-    GPUR_TRY(
-        gpur_prefix_error(build_network(&dpg->actor, &config->actor, GPUR_HEAD_TANH_ACTION, features, 1), "actor"));
-    GPUR_TRY(gpur_range_check(config->critics, 1, GPUR_MAX_COPIES, "critics"));
-    GPUR_TRY(gpur_prefix_error(
-        build_network(&dpg->critic, &config->critic, GPUR_HEAD_Q, features + actions, config->critics), "critic"));
-    dpg->config.critic.atoms = dpg->critic.distribution.atoms;
-    dpg->config.critic.v_min = dpg->critic.distribution.v_min;
-    dpg->config.critic.v_max = dpg->critic.distribution.v_max;
-    dpg->first = gpur_network_first_copy(&dpg->critic);
-    return GPUR_OK;
-}
-
 static gpur_status check_noise(float value, const char *name, const char *wanted)
 {
     GPUR_REQUIRE(value >= 0.0f && value < INFINITY, "%s is %g; it must be %s, and finite", name, (double)value, wanted);
@@ -135,16 +93,12 @@ static gpur_status check_config(const gpur_dpg_config *config)
     return gpur_prefix_error(gpur_optimizer_check(&config->critic_optimizer), "critic_optimizer");
 }
 
-/* The critic reads the batch. */
 static gpur_step_config step_config_of(const gpur_dpg_config *config)
 {
     return (gpur_step_config){
-        .wants = GPUR_WANTS_OBS | GPUR_WANTS_NEXT_OBS | GPUR_WANTS_ACTION | GPUR_WANTS_REWARD | GPUR_WANTS_DISCOUNT |
-                 GPUR_WANTS_WEIGHT,
         .batch_size = config->batch_size,
         .index_source = config->index_source,
         .beta = config->beta,
-        .loss = GPUR_LOSS_SQUARED,
         .huber_delta = 1.0f, /* kappa of quantiles */
         .policy_delay = config->policy_delay,
         .target_period = config->target_period,
@@ -157,31 +111,6 @@ static gpur_step_config step_config_of(const gpur_dpg_config *config)
     };
 }
 
-/* The actor's arrays have the names that a file with one network has, so that policies read them. The critic's first
- * weights have a seed of their own, so that they are independent of the actor's. */
-static void list_networks(gpur_dpg *dpg)
-{
-    gpur_learner *const learner = &dpg->learner;
-    learner->networks[GPUR_DPG_ACTOR] = (gpur_trained){.name = "actor",
-                                                       .file_name = "",
-                                                       .network = &dpg->actor,
-                                                       .config = &dpg->config.actor,
-                                                       .optimizer = &dpg->actor_optimizer,
-                                                       .seed = dpg->config.seed,
-                                                       .pause = dpg->config.policy_delay - 1,
-                                                       .value_name = "mean Q"};
-    learner->networks[GPUR_DPG_CRITIC] = (gpur_trained){.name = "critic",
-                                                        .file_name = "critic.",
-                                                        .network = &dpg->critic,
-                                                        .config = &dpg->config.critic,
-                                                        .optimizer = &dpg->step.optimizer,
-                                                        .seed = ~dpg->config.seed,
-                                                        .value_name = "mean Q"};
-    learner->network_count = 2;
-    learner->main = GPUR_DPG_CRITIC;
-    learner->math = dpg->config.math;
-}
-
 static gpur_status build(gpur_learner *learner, const void *given, gpur_part_context *context)
 {
     gpur_dpg *const dpg = gpur_dpg_of(learner);
@@ -189,17 +118,25 @@ static gpur_status build(gpur_learner *learner, const void *given, gpur_part_con
     GPUR_TRY(gpur_dpg_config_init(config, sizeof *config));
     GPUR_TRY(gpur_sized_read(config, sizeof *config, given, "gpur_dpg_config"));
     config->math = gpur_math_decide(learner->device, config->math);
-    GPUR_TRY(build_networks(dpg, &context->fields));
+    const gpur_action_networks networks = {
+        .needs = "deterministic policy gradients need",
+        .actor = &dpg->actor,
+        .critic = &dpg->critic,
+        .actor_config = &config->actor,
+        .critic_config = &config->critic,
+        .actor_optimizer = &dpg->actor_optimizer,
+        .actor_value = "mean Q",
+        .head = GPUR_HEAD_TANH_ACTION,
+        .takes_distributions = 1,
+        .critics = config->critics,
+    };
     GPUR_TRY(check_config(config));
     context->step_config = step_config_of(config);
-    GPUR_TRY(gpur_step_config_check(&context->step_config, gpur_replay_settings(learner->replay)));
-    GPUR_TRY(gpur_demonstrations_check(&context->step_config, learner->replay, &context->fields));
-    context->network = &dpg->critic;
-    context->network_config = &config->critic;
     context->step = &dpg->step;
+    GPUR_TRY(gpur_action_networks_build(&networks, learner, context));
     context->actor = &gpur_dpg_step_actor;
     context->actor_state = dpg;
-    list_networks(dpg);
+    dpg->first = gpur_network_first_copy(&dpg->critic);
     return GPUR_OK;
 }
 
@@ -210,7 +147,7 @@ gpur_status gpur_dpg_create(gpur_replay *replay, const gpur_dpg_config *config, 
 
 static void add_stats(gpur_learner *learner, const gpur_train_stats_snapshot *networks, gpur_learner_stats *stats)
 {
-    const gpur_train_state *const actor = &networks[GPUR_DPG_ACTOR].state;
+    const gpur_train_state *const actor = &networks[GPUR_ACTOR_NETWORK].state;
     (void)learner;
     stats->policy_loss = -actor->mean_q;
     stats->policy_gradient_norm = actor->gradient_norm;
@@ -227,44 +164,24 @@ static gpur_status add_settings(const gpur_learner *learner, gpur_tensors *setti
 /* The counters of both networks are equal, unless the actor is trained in fewer steps. */
 static int32_t list_scalars(const gpur_learner *learner, gpur_learner_state *state, gpur_scalar *list)
 {
-    gpur_train_state *const a = &state->train[GPUR_DPG_ACTOR], *const c = &state->train[GPUR_DPG_CRITIC];
-    const gpur_scalar scalars[] = {
-        {GPUR_STEPS_ENQUEUED, GPUR_SCALAR_I64, &state->steps_enqueued},
-        {"step", GPUR_SCALAR_U64, &c->step},
-        {"skipped", GPUR_SCALAR_I64, &c->skipped},
-        {"target_copies", GPUR_SCALAR_I64, &c->target_copies},
-        {"copy_due", GPUR_SCALAR_I32, &c->copy_due},
-        {"loss", GPUR_SCALAR_F32, &c->loss},
-        {"loss_sum", GPUR_SCALAR_F64, &c->loss_sum},
-        {"actor.beta1_power", GPUR_SCALAR_F64, &a->beta1_power},
-        {"actor.beta2_power", GPUR_SCALAR_F64, &a->beta2_power},
-        {"actor.next_learning_rate", GPUR_SCALAR_F32, &a->next_learning_rate},
-        {"actor.mean_q", GPUR_SCALAR_F32, &a->mean_q},
-        {"actor.gradient_norm", GPUR_SCALAR_F32, &a->gradient_norm},
-        {"actor.learning_rate", GPUR_SCALAR_F32, &a->learning_rate},
-        {"critic.beta1_power", GPUR_SCALAR_F64, &c->beta1_power},
-        {"critic.beta2_power", GPUR_SCALAR_F64, &c->beta2_power},
-        {"critic.next_learning_rate", GPUR_SCALAR_F32, &c->next_learning_rate},
-        {"critic.mean_q", GPUR_SCALAR_F32, &c->mean_q},
-        {"critic.gradient_norm", GPUR_SCALAR_F32, &c->gradient_norm},
-        {"critic.learning_rate", GPUR_SCALAR_F32, &c->learning_rate},
-    };
+    gpur_train_state *const a = &state->train[GPUR_ACTOR_NETWORK];
+    const int32_t count = gpur_action_networks_list_scalars(state, "actor.mean_q", list);
     const gpur_scalar delayed[] = {
         {"actor.step", GPUR_SCALAR_U64, &a->step},
         {"actor.skipped", GPUR_SCALAR_I64, &a->skipped},
         {"actor.target_copies", GPUR_SCALAR_I64, &a->target_copies},
         {"actor.copy_due", GPUR_SCALAR_I32, &a->copy_due},
     };
-    const int32_t count = sizeof scalars / sizeof *scalars, more = sizeof delayed / sizeof *delayed;
-    memcpy(list, scalars, sizeof scalars);
+    if (gpur_dpg_of(learner)->config.policy_delay == 1)
+        return count;
     memcpy(list + count, delayed, sizeof delayed);
-    return gpur_dpg_of(learner)->config.policy_delay > 1 ? count + more : count;
+    return count + (int32_t)(sizeof delayed / sizeof *delayed);
 }
 
 static void complete(const gpur_learner *learner, gpur_learner_state *state)
 {
-    gpur_train_state *const a = &state->train[GPUR_DPG_ACTOR];
-    const gpur_train_state *const c = &state->train[GPUR_DPG_CRITIC];
+    gpur_train_state *const a = &state->train[GPUR_ACTOR_NETWORK];
+    const gpur_train_state *const c = &state->train[GPUR_CRITIC_NETWORK];
     if (gpur_dpg_of(learner)->config.policy_delay > 1)
         return;
     a->step = c->step, a->skipped = c->skipped;

@@ -30,8 +30,6 @@ typedef struct gpur_dpg {
     float *q;                      /* (B) Q(s, mu(s)) */
 } gpur_dpg;
 
-enum { GPUR_DPG_ACTOR = 0, GPUR_DPG_CRITIC = 1 }; /* of the learner's networks */
-
 extern const gpur_algorithm gpur_algorithm_dpg;
 extern const gpur_step_actor gpur_dpg_step_actor; /* its state is the gpur_dpg */
 

@@ -29,7 +29,7 @@ typedef struct gpur_sac {
     float *temperature_loss, *alpha; /* (1) */
 } gpur_sac;
 
-enum { GPUR_SAC_ACTOR = 0, GPUR_SAC_CRITIC = 1, GPUR_SAC_TEMPERATURE = 2 }; /* of the learner's networks */
+enum { GPUR_SAC_TEMPERATURE = 2 }; /* of the learner's networks, beside those of action_networks.h */
 
 extern const gpur_algorithm gpur_algorithm_sac;
 extern const gpur_step_actor gpur_sac_step_actor; /* its state is the gpur_sac */
