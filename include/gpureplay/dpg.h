@@ -25,7 +25,7 @@
  * TD3 is the same with the settings of gpur_td3_config_init. It differs in four points:
  *
  *     two critics   y = r + discount min_i Q'_i(s', a'), and the loss is the mean of w sum_i (Q_i(s, a) - y)^2 / 2
- *                   [section 4.2]; the actor's is by Q_1. (Without the 1 / 2, as in the paper, Adam's steps are alike)
+ *                   [section 4.2]; the actor's is by Q_1. (The paper has no 1 / 2, which Adam's steps hardly depend on)
  *     smoothing     a' = clip(mu'(s') + clip(sigma n, -c, c), -1, 1) with n of N(0, 1) for each component, in place of
  *                   mu'(s') [section 5.3]. n follows from seed, step, row of the batch and component
  *     delay         the actor is trained, and all targets are moved, in every policy_delay-th step alone
@@ -59,9 +59,9 @@ typedef struct gpur_dpg_config {
                                    sets one. input_scale must be 1, and input_shift 0 */
     gpur_network_config critic; /* Q: dense layers that read obs and then the action, side by side, and GPUR_HEAD_Q with
                                    num_actions 1. Default: likewise, of 400 and 300 units. With a head of distributions
-                                   the critic learns the distribution of returns, by the loss of dqn.h with kappa 1; of
-                                   two critics' targets that with the smaller mean counts [Seo et al. 2025], and the
-                                   actor is trained by the mean of the first one */
+                                   the critic learns the distribution of returns, by the loss of dqn.h with kappa 1. Two
+                                   critics both learn from the target with the smaller mean, as in the code of FastTD3
+                                   [Seo et al. 2025]; the actor is trained by the mean of the first */
     gpur_optimizer_config actor_optimizer;  /* default Adam with learning rate 1e-4 */
     gpur_optimizer_config critic_optimizer; /* likewise */
     float action_gradient_clip;  /* each component of a row's dQ / da is clipped to [-this, this]; default 1; 0: off */

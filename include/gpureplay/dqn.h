@@ -8,9 +8,10 @@
  * 2017]. The loss of a transition is then that of its distribution: the quantile Huber loss, whose kappa is
  * huber_delta, summed over the quantiles of the action and averaged over those of the target [Dabney et al. 2018,
  * algorithm 1; divided by kappa as in Dabney et al. 2018b, eq. 3]; or the cross-entropy of the projected target. The
- * action of next_obs is that with the largest mean, by which these learners also act. Where a TD error is said to be
- * something, such as the new priority of a transition, it is this loss without the importance weight [Hessel et al.
- * 2018]. `loss` is not read, and there is no cache of returns and no fused step.
+ * action of next_obs is that with the largest mean, by which these learners also act. Their TD errors, such as those
+ * that become new priorities, are this loss without the importance weight. (Rainbow's priority is the KL divergence of
+ * the projected target from the prediction [Hessel et al. 2018], which is the cross-entropy less the target's entropy.)
+ * `loss` is not read, and there is no cache of returns and no fused step.
  *
  *     gpur_dqn_config_init(&config, sizeof config);
  *     config.network.num_actions = 6;
@@ -127,7 +128,8 @@ GPUR_API gpur_status gpur_dqn_config_init(gpur_dqn_config *config, uint64_t size
  *                     2016]. Unlike in the paper, the gradient that enters the last convolution is not scaled by
  *                     1 / sqrt(2)
  *   "qr-dqn"          the network and constants of nature-dqn with 200 quantiles of each action [Dabney et al. 2018]:
- *                     Adam with learning rate 5e-5 and epsilon 0.01 / 32; exploration falls to 0.01
+ *                     Adam with learning rate 5e-5 and epsilon 0.01 / 32. Exploration falls to 0.01, which is
+ *                     this library's choice
  *   "c51"             the same with 51 atoms from -10 to 10 [Bellemare et al. 2017], and learning rate 2.5e-4
  *   "apex-dqn"        the network of nature-dueling with the learner of Ape-X [Horgan et al. 2018]: batches of 512
  *                     sampled by priority (so the replay must be prioritized), squared loss, norm 40. Its epsilon is

@@ -30,10 +30,12 @@
  * train step runs: each environment keeps its steps in a log. Logs are flushed, that is appended to the replay, one
  * environment after another, when all threads have finished the steps and train steps given to them.
  *
- * The learner may also be one of continuous actions (dpg.h). Then environments act by the latest weights, with
- * `concurrent` by those of the period's beginning, and by vectors with noise in the place of epsilon; actions of the
- * prepopulation are uniform over the range. `target_period` is the period alone: its targets are the learner's own. All
- * random numbers of an action follow from the seed, the environment, and the number of its step.
+ * The learner may also be one of continuous actions (dpg.h, sac.h). Environments then act by its newest weights, or
+ * with `concurrent` by the weights of the period's beginning. There is no epsilon: a learner of deterministic policy
+ * gradients acts with Gaussian noise, one of SAC by actions drawn from its policy, and the random actions of the
+ * prepopulation are uniform over the range. `target_period` is only the length of a period, since the learner moves its
+ * targets by settings of its own. All random numbers of an action follow from the seed, the environment, and the number
+ * of its step.
  *
  * Environment i, counted from 0, takes the global steps i + 1, i + 1 + W, i + 1 + 2 W, ... The paper calls the thread
  * that steps it a sampler.
@@ -181,8 +183,8 @@ GPUR_API gpur_status gpur_sac_preset(const char *name, gpur_run_config *run, gpu
  *   handle   receives the handle, or NULL if the call fails; destroy it with gpur_run_destroy
  *
  *   GPUR_INVALID_ARGUMENT  a value out of its range, settings that do not go together (the message has both), an
- *                          environment with other actions or observations, an environment's refusal
- *                          (the message names the environment), a type without a function that it must have, or NULL
+ *                          environment with other actions or observations, an environment's refusal (the message
+ *                          names the environment), a type without a function that it must have, or NULL
  *   GPUR_OUT_OF_MEMORY     not enough memory, or no more threads
  */
 GPUR_API gpur_status gpur_fast_dqn_create(gpur_learner *learner, const gpur_run_config *run,

@@ -103,12 +103,12 @@ typedef struct gpur_learner_stats {
     float mean_loss;            /* its mean over the steps done since the last call, or if there were none, that call's:
                                    infinite if one of the losses was, NaN if the learner has diverged */
     float mean_q;               /* the mean over the batch of Q(s, a); an actor-critic: of V(s) */
-    float gradient_norm;        /* before any clipping; DPG: of the critic; with dual_optimizer: of the policy's */
-    float learning_rate;        /* DPG: of the critic */
-    float policy_loss;          /* DPG: mean of -Q(s, mu(s)), without the penalty. SAC: of alpha log pi(a|s) - min_i
-                                   Q_i(s, a). Others: NaN, as the next two */
-    float policy_gradient_norm; /* DPG: before any clipping */
-    float policy_learning_rate; /* DPG */
+    float gradient_norm;        /* before any clipping; DPG, SAC: the critics'; with dual_optimizer: the policy's */
+    float learning_rate;        /* DPG, SAC: of the critics */
+    float policy_loss;          /* DPG: mean of -Q(s, mu(s)), without the penalty. SAC: mean of alpha log pi(a|s)
+                                   - min_i Q_i(s, a). Others: NaN, as the next two */
+    float policy_gradient_norm; /* DPG, SAC: the actor's, before any clipping */
+    float policy_learning_rate; /* DPG, SAC: of the actor */
     double steps_per_second;    /* since the last call; 0 if no step was done */
     int64_t device_bytes;       /* device memory of this learner */
     int64_t pinned_bytes;       /* host memory of this learner, pinned on CUDA */

@@ -19,10 +19,10 @@ enum { GPUR_LINEAR = 0, GPUR_RELU = 1, GPUR_TANH = 2 };
  * Kinds of layers. All convolutions of a network come before its dense layers.
  *
  *   GPUR_DENSE  y = activation(x W^T + b) with W (units, inputs) and b (units). After a convolution, x is its output
- *               flattened in the order height, width, channels. With GPUR_LAYER_NORM y = activation(gain * n + offset),
- *               where n is z = x W^T + b less its mean over the units, divided by sqrt(variance of z over them + 1e-5)
- *               [Ba, Kiros & Hinton 2016, eq. 4], as PyTorch's LayerNorm computes it. gain (units) begins at 1, and
- *               offset (units) at 0; they are the tensors "trunk.0.norm.weight" and "trunk.0.norm.bias"
+ *               flattened in the order height, width, channels. With GPUR_LAYER_NORM y = activation(gain * n + offset)
+ *               with z = x W^T + b and, over its units, n = (z - mean) / sqrt(variance + 1e-5), as PyTorch computes it
+ *               [Ba, Kiros & Hinton 2016, eq. 4]. gain (units) begins at 1, and offset (units) at 0; they are the
+ *               tensors "trunk.0.norm.weight" and "trunk.0.norm.bias"
  *   GPUR_CONV   y = activation(x * W + b) with x (height, width, channels), W (filters, kernel, kernel, channels) and b
  *               (filters), where * is the cross-correlation that deep learning libraries call convolution. The output
  *               has height (height + 2 padding - kernel) / stride + 1, rounded down; its width is computed likewise
@@ -75,9 +75,9 @@ GPUR_API int32_t gpur_image_layout(int32_t first, int32_t second, int32_t third)
  * The head: what the network computes from the output of the trunk. It has one branch, or two for GPUR_HEAD_DUELING
  * (value and advantage), GPUR_HEAD_SOFTMAX_VALUE (policy and value) and GPUR_HEAD_SQUASHED_GAUSSIAN (mean and log_std).
  * With `hidden` above 0, each branch begins with a dense layer of `hidden` units. DQN learners accept GPUR_HEAD_Q,
- * GPUR_HEAD_DUELING, and the two heads of distributions of returns, policies all heads.
+ * GPUR_HEAD_DUELING and the two heads of distributions of returns; policies accept all heads.
  *
- * A head of distributions has N numbers for each action, network.atoms, and Q(s, a) is the mean of their distribution.
+ * A head of distributions has N (`atoms`) numbers for each action, and Q(s, a) is the mean of their distribution.
  * Quantile i is that of (i + 1/2) / N; atom i has the value z_i = v_min + i (v_max - v_min) / (N - 1), and the
  * probabilities of an action's atoms are the softmax of its numbers.
  */

@@ -19,13 +19,13 @@
  *                  w sum_i (Q_i(s, a) - y)^2 / 2 with the importance weights w [2018b, eq. 5 and 6]
  *     actor        the loss is the mean of alpha log pi(a~|s) - min_i Q_i(s, a~) by the critics that have just been
  *                  trained, and its gradient goes through a~ [2018b, eq. 7 to 9]
- *     temperature  the loss is the mean of -log alpha (log pi(a~|s) + H), with the target entropy H, which it holds the
- *                  policy's entropy near [2018b, section 5]; or it is fixed, as in 2018a
+ *     temperature  the loss is the mean of -log alpha (log pi(a~|s) + H), which keeps the policy's entropy near the
+ *                  target entropy H [2018b, section 5]; or alpha is fixed, as in 2018a
  *
  * The targets move by target_rate towards the critics in every target_period-th step. If the step samples by priority,
  * its transitions get the new priorities (|Q_1(s, a) - y| + |Q_2(s, a) - y|) / 2 + priority_offset. n-step returns are
  * the replay's (n_step), and so is their discount. On CUDA the step is recorded once as a graph, and runs without a
- * round trip to the host. What is drawn follows from seed, step, row of the batch and component.
+ * round trip to the host. The random numbers of an action follow from seed, step, row of the batch and component.
  *
  * learner.h has the functions of such a learner. The tensors are "actor.trunk.0.weight", "critic.1.trunk.0.weight",
  * "critic.2.trunk.0.weight" and so on, and "temperature.log_alpha"; the critics alone have targets. gpur_policy_load
@@ -52,11 +52,11 @@ typedef struct gpur_sac_config {
     gpur_optimizer_config actor_optimizer;       /* default Adam with learning rate 3e-4 */
     gpur_optimizer_config critic_optimizer;      /* likewise, of both critics as one */
     gpur_optimizer_config temperature_optimizer; /* likewise, of log alpha */
-    float temperature;         /* alpha, with which training begins; above 0, default 1. It weighs entropies beside the
-                                  rewards as they are stored; 2018a scales rewards in its place, by 1 / alpha */
+    float temperature;         /* alpha at the beginning of training; above 0, default 1. It weighs entropies beside
+                                  the stored rewards; 2018a has no alpha, and rewards multiplied by 1 / alpha */
     int32_t fixed_temperature; /* 1: alpha stays what it is, as in 2018a; 0, the default: it is learned */
-    float target_entropy;      /* H / num_actions: the entropy that a learned alpha holds the policy near, for each
-                                  number of the action; finite, default -1 */
+    float target_entropy;      /* H / num_actions: a learned alpha keeps the policy's entropy near this for each
+                                  component of the action; finite, default -1 */
     int32_t critics;           /* 1 or 2; default 2 */
     int32_t index_source;      /* as in gpur_dqn_config */
     gpur_schedule beta;        /* as in gpur_dqn_config */

@@ -7,7 +7,7 @@
  *   loss    QUANTILES: the sum of all quantiles' losses [Dabney et al. 2018, algorithm 1]
  *           CATEGORICAL: the cross-entropy of the projected target [Bellemare et al. 2017, algorithm 1]
  *
- * A row's priority is its loss without the importance weight [Hessel et al. 2018]. The block shares a row.
+ * A row's priority is its loss without the importance weight. The block shares a row.
  *
  * Arguments and shapes: gpur_distribution_error_args.
  */

@@ -108,8 +108,8 @@ static const struct { const char *name; gpur_dqn_config config; } presets[] = {
     {"nature-dueling",
      {.network = {.trunk = {NATURE_TRUNK}, .trunk_count = 3, DUELING, NATURE_NETWORK},
       .optimizer = {DEEPMIND_RMSPROP(2.5e-4f), .epsilon = 0.01f, .clip_norm = 10.0f}, .double_dqn = 1, NATURE}},
-    /* Adam and the quantiles of Dabney et al. 2018, with kappa 1, and Adam and the atoms of Bellemare et al. 2017;
-     * the last epsilon of 0.01 is that of their public code. The rest is as in nature-dqn. */
+    /* Adam and the quantiles of Dabney et al. 2018, with kappa 1, and Adam and the atoms of Bellemare et al. 2017.
+     * The last epsilon of 0.01 is this library's choice. The rest is as in nature-dqn. */
     {"qr-dqn",
      {.network = {.trunk = {NATURE_TRUNK, RELU(512)}, .trunk_count = 4, NATURE_NETWORK, .head = GPUR_HEAD_QUANTILES,
                   .atoms = 200},
