@@ -56,7 +56,8 @@ if(TARGET gpureplay_examples_env)
             test_train_ga3c_in_python.${device} test_stops_in_python.${device} test_play_in_python.${device}
             test_train_offline_in_python.${device} APPEND PROPERTY ENVIRONMENT
             PYTHONPATH=${PROJECT_SOURCE_DIR}/src/python GPUREPLAY_LIBRARY=$<TARGET_FILE:gpureplay>)
-        foreach(name IN ITEMS actor_critic actor_learner batches minimal own_batches own_learner pendulum_dpg sequences)
+        foreach(name IN ITEMS actor_critic actor_learner batches minimal own_batches own_learner pendulum_dpg sequences
+                ship_sac)
             register(example_${name}.${device} "${device}" ${name} ${device} ${name}.${device}.safetensors)
             set_tests_properties(example_${name}.${device} PROPERTIES SKIP_REGULAR_EXPRESSION GPUR_UNAVAILABLE)
         endforeach()

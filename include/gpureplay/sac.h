@@ -12,6 +12,8 @@
  *     gpur_learner_train(learner, 1);
  *     gpur_policy_pull(policy, learner, GPUR_WEIGHTS_ONLINE);
  *
+ * examples/ship_sac.c trains one in an environment of its own.
+ *
  * A train step samples and gathers a batch, draws actions a~ for s and a' for s' from the policy as it is, and then
  * does, with the targets Q'_i, which are copies of the critics, and the temperature alpha:
  *
