@@ -115,6 +115,12 @@ enum { GPUR_FAST_DQN_FIELDS = 7 };
  *                      steps; evaluations without epsilon
  *   "dqn-lambda-2019-small", "vrc-2021-small"
  *                      these two systems with the sizes and the learning rate of "fast-dqn-small", and 8,000 returns
+ *   "qr-dqn", "c51"    distributions of returns [Dabney et al. 2018; Bellemare et al. 2017]. For frames of 84 x 84
+ *                      bytes the papers' constants (dqn.h has the learner's presets of these names), with one
+ *                      environment, a train step every 4 steps and evaluations with epsilon 0.001. For others
+ *                      "fast-dqn-small-vectors", or where they are images "fast-dqn-small", but for the head and the
+ *                      math: 50 quantiles, or 101 atoms from -100 to 100, a range of this library's own; set
+ *                      learner->network.v_min and v_max to the returns of your environment
  *
  * Except for their CartPole, the papers on DQN(lambda) state no lambda: set learner->returns.lambda, or another
  * estimator, after the call; gpur_dqn_create refuses the -1 that is there. Epsilon of "vrc-2021" and its small relative

@@ -20,6 +20,8 @@ static const struct {
     {"fast-dqn-small-vectors", GPUR_PRESET_FAST_DQN},
     {"dqn-lambda-2019-small", GPUR_PRESET_FAST_DQN},
     {"vrc-2021-small", GPUR_PRESET_FAST_DQN},
+    {"qr-dqn", GPUR_PRESET_FAST_DQN},
+    {"c51", GPUR_PRESET_FAST_DQN},
     {"ddpg", GPUR_PRESET_DPG},
     {"ddpg-small", GPUR_PRESET_DPG},
     {"td3", GPUR_PRESET_DPG},
@@ -115,10 +117,15 @@ gpur_status gpur_preset_check_env(const gpur_preset *p)
     return GPUR_OK;
 }
 
-gpur_status gpur_preset_check_frames(const gpur_preset *p)
+int gpur_preset_has_frames(const gpur_preset *p)
 {
     const gpur_space *const obs = &p->info.obs;
-    GPUR_REQUIRE(p->is_frame && obs->dtype == GPUR_UINT8 && obs->shape[0] == 84 && obs->shape[1] == 84,
+    return p->is_frame && obs->dtype == GPUR_UINT8 && obs->shape[0] == 84 && obs->shape[1] == 84;
+}
+
+gpur_status gpur_preset_check_frames(const gpur_preset *p)
+{
+    GPUR_REQUIRE(gpur_preset_has_frames(p),
                  "%s: preset \"%s\" needs frames of 84 x 84 bytes; \"%s-small\" takes other observations", p->env_name,
                  p->name, p->name);
     return GPUR_OK;
@@ -170,6 +177,8 @@ void gpur_preset_set_small_network(const gpur_preset *p, gpur_network_config *ne
     network->trunk_count = 2;
     network->head = GPUR_HEAD_Q;
     network->hidden = 0;
+    network->atoms = 0;
+    network->v_min = network->v_max = 0.0f;
     network->init = GPUR_INIT_FAN_IN;
     network->input_scale = gpur_preset_input_scale(p);
     network->input_layout = p->is_frame || is_chw ? GPUR_CHW : GPUR_HWC;

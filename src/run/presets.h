@@ -49,6 +49,9 @@ gpur_status gpur_apex_set_dpg(const char *name, const char *env_name, const gpur
 /* Refuses environments without discrete actions, and observations that are neither float32 nor uint8. */
 gpur_status gpur_preset_check_env(const gpur_preset *preset);
 
+/* Whether observations are frames of 84 x 84 bytes, as in the papers on Atari games. */
+int gpur_preset_has_frames(const gpur_preset *preset);
+
 /* Refuses observations that are not frames of 84 x 84 bytes, for a preset that has a relative for others. */
 gpur_status gpur_preset_check_frames(const gpur_preset *preset);
 

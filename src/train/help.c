@@ -231,7 +231,7 @@ static void add_all(gpur_text *text)
     static const struct {
         int32_t system;
         const char *title;
-    } systems[GPUR_TRAIN_SYSTEMS] = {{GPUR_PRESET_FAST_DQN, "fast DQN, DQN(lambda), Virtual Replay Cache"},
+    } systems[GPUR_TRAIN_SYSTEMS] = {{GPUR_PRESET_FAST_DQN, "fast DQN, DQN(lambda), Virtual Replay Cache, QR-DQN, C51"},
                                      {GPUR_PRESET_DPG, "DDPG and TD3, for continuous actions"},
                                      {GPUR_PRESET_SAC, "SAC, for continuous actions"},
                                      {GPUR_PRESET_APEX_DQN, "Ape-X"},

@@ -3,6 +3,7 @@
 #include "train/system.h"
 
 #include "base/numbers.h"
+#include "run/presets.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -33,6 +34,10 @@ const char *gpur_train_period_name(const gpur_options *o)
 
 int gpur_train_is_small(const gpur_train_settings *s)
 {
+    gpur_preset preset;
+    gpur_preset_use_info(&preset, s->preset, s->env.name, &s->env.info);
+    if (strcmp(s->preset, "qr-dqn") == 0 || strcmp(s->preset, "c51") == 0) /* the environment decides */
+        return !gpur_preset_has_frames(&preset);
     return strstr(s->preset, "-small") != NULL;
 }
 

@@ -113,6 +113,7 @@ extern const gpur_train_system gpur_train_fast_dqn, gpur_train_apex_dqn, gpur_tr
 
 /* Parts that several systems have. */
 
+/* Whether the preset is one of the small relatives of published systems. */
 int gpur_train_is_small(const gpur_train_settings *settings);
 
 /* The option of a run's target_period. */

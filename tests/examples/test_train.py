@@ -350,6 +350,27 @@ def action_vectors_are_trained_by_ddpg_td3_and_sac(folder):
         assert "mean return -" in shown and " of 2 games" in shown, shown
 
 
+def distributions_of_returns_are_trained_by_qr_dqn_and_c51(folder):
+    """Both go on bit for bit, and are played and evaluated. An environment without frames gets the small sizes."""
+    for preset, head, atoms in (("qr-dqn", "quantiles", 50), ("c51", "categorical", 101)):
+        given = {"preset": preset, "target-period": 400, "checkpoint": 800, "eval-period": 800}
+        run(*pole(out=folder / preset, steps=1600, **given))
+        run(*pole(out=folder / f"{preset} parts", steps=800, **given))
+        run("--resume", folder / f"{preset} parts", "--steps", 1600)
+        assert results_of(folder / f"{preset} parts") == results_of(folder / preset)
+        assert [row["step"] for row in rows_of(folder / preset, "evaluations")] == [800, 1600]
+        last = rows_of(folder / preset, "rates")[-1]
+        assert (last["step"], last["train_steps"]) == (1600, 400) and last["loss"] > 0 and last["mean_q"] != 0, last
+        config = json.loads((folder / preset / "config.json").read_text())
+        network = config["learner"]["network"]
+        assert (network["head"], network["atoms"], network["hidden"]) == (head, atoms, 128), network
+        assert network.get("v_max", 0) == (100 if preset == "c51" else 0)
+        assert config["run"]["num_envs"] == 8 and config["learner"]["batch_size"] == 64
+        for command in ("play", "evaluate"):
+            shown = run(command, folder / preset, "--episodes", 2, anew=True).stdout
+            assert " of 2 games" in shown, shown
+
+
 def several_train_steps_follow_each_period(folder):
     """The update-to-data ratio, of DQN, too."""
     run(*pole(out=folder / "pole", steps=2000, **{"train-steps": 2}))
@@ -749,6 +770,7 @@ def main():
         a_burst_is_an_option(folder / "bursts")
         a_part_of_each_batch_is_drawn_from_a_file(folder / "demonstrations", whole)
         action_vectors_are_trained_by_ddpg_td3_and_sac(folder / "vectors")
+        distributions_of_returns_are_trained_by_qr_dqn_and_c51(folder / "distributions")
         several_train_steps_follow_each_period(folder / "several")
         returns_of_several_steps_are_trained_on(folder / "returns")
         the_cache_of_returns_has_options(folder / "cache")
@@ -765,7 +787,7 @@ def main():
         (folder / "breaks").mkdir()
         a_run_that_fails_says_how_it_goes_on(folder / "breaks")
         a_full_disk_ends_the_run(folder / "full")
-    print(f"test_train {DEVICE}: 28 tests")
+    print(f"test_train {DEVICE}: 29 tests")
 
 
 if __name__ == "__main__":

@@ -384,6 +384,82 @@ TEST(the_preset_of_vectors_sets_what_differs_from_the_small_one)
                 "needs observations of one axis; \"fast-dqn-small\" takes images, too");
 }
 
+/* Dabney et al. 2018, section 5 and appendix, and Bellemare et al. 2017, section 5, with the network of Mnih et al.
+ * 2015; where they are silent their public code. */
+TEST(presets_of_distributions_have_the_published_constants_for_frames)
+{
+    static const char *const names[] = {"qr-dqn", "c51"};
+    for (int i = 0; i < 2; i++) {
+        system_config c;
+        CHECK_OK(read_preset(names[i], &frames, &c));
+        const gpur_network_config *const n = &c.learner.network;
+        const constant constants[] = {
+            {"layers", n->trunk_count, 4},
+            {"filters 1", n->trunk[0].units, 32},
+            {"units", n->trunk[3].units, 512},
+            {"head", n->head, i == 0 ? GPUR_HEAD_QUANTILES : GPUR_HEAD_CATEGORICAL},
+            {"atoms", n->atoms, i == 0 ? 200 : 51},
+            {"smallest return", (double)n->v_min, i == 0 ? 0 : -10},
+            {"largest return", (double)n->v_max, i == 0 ? 0 : 10},
+            {"actions", n->num_actions, 4},
+            {"optimizer", c.learner.optimizer.kind, GPUR_ADAM},
+            {"learning rate", (double)c.learner.optimizer.learning_rate.first, (double)(i == 0 ? 5e-5f : 2.5e-4f)},
+            {"Adam's epsilon", (double)c.learner.optimizer.epsilon, (double)(0.01f / 32.0f)},
+            {"double DQN", c.learner.double_dqn, 0},
+            {"kappa", (double)c.learner.huber_delta, 1},
+            {"minibatch", (double)c.learner.batch_size, 32},
+            {"learner's target period", (double)c.learner.target_period, 10000 / 4},
+            {"first epsilon", (double)c.learner.exploration.first, 1},
+            {"last epsilon", (double)c.learner.exploration.last, (double)0.01f},
+            {"steps of epsilon", (double)c.learner.exploration.steps, 1000000},
+            {"math", c.learner.math, GPUR_MATH_FP32},
+            {"capacity", (double)c.replay.capacity, 1000000},
+            {"gamma", (double)c.replay.gamma, (double)0.99f},
+            {"rewards clipped at", (double)c.replay.reward_clip, 1},
+            {"stack", c.replay.frame_stack, 4},
+            {"fields", c.replay.field_count, 6},
+            {"C", (double)c.run.target_period, 10000},
+            {"F", (double)c.run.train_period, 4},
+            {"environments", c.run.num_envs, 1},
+            {"concurrent, synchronized, burst", c.run.concurrent + c.run.synchronized + c.run.burst, 0},
+            {"random steps", (double)c.run.prepopulation, 50000},
+            {"steps between evaluations", (double)c.all.eval_period, 250000},
+            {"epsilon of an evaluation", (double)c.all.eval_epsilon, (double)0.001f},
+        };
+        check_constants(constants, sizeof constants / sizeof *constants);
+    }
+}
+
+/* Of a learner with such a head nothing is left in the small relatives of fast DQN. */
+TEST(without_frames_distributions_differ_from_the_small_presets_in_their_head)
+{
+    static const char *const names[] = {"qr-dqn", "c51"};
+    for (int is_image = 0; is_image < 2; is_image++)
+        for (int i = 0; i < 2; i++) {
+            const gpur_env_type *type = NULL;
+            const char *const relative = is_image ? "fast-dqn-small" : "fast-dqn-small-vectors";
+            system_config c, small;
+            CHECK_OK(gpur_env_find(is_image ? "MinAtar/Breakout" : "CartPole-v1", &type));
+            CHECK_OK(read_preset(relative, type, &small));
+            CHECK_OK(read_preset(names[i], type, &c));
+            CHECK_EQUAL(c.learner.network.head, i == 0 ? GPUR_HEAD_QUANTILES : GPUR_HEAD_CATEGORICAL);
+            CHECK_EQUAL(c.learner.network.atoms, i == 0 ? 50 : 101);
+            CHECK(c.learner.network.v_max == (i == 0 ? 0.0f : 100.0f));
+            CHECK(c.learner.network.v_min == -c.learner.network.v_max && c.learner.huber_delta == 1.0f);
+            CHECK_EQUAL(c.learner.math, GPUR_MATH_FP32);
+            gpur_dqn_config other = c.learner;
+            other.network.head = small.learner.network.head;
+            other.network.atoms = 0;
+            other.network.v_min = other.network.v_max = 0.0f;
+            other.math = small.learner.math;
+            CHECK(memcmp(&other, &small.learner, sizeof other) == 0);
+            CHECK(memcmp(&c.run, &small.run, sizeof c.run) == 0 && memcmp(&c.all, &small.all, sizeof c.all) == 0);
+            CHECK(c.replay.capacity == small.replay.capacity && c.replay.reward_clip == 0.0f);
+            CHECK_OK(gpur_fast_dqn_preset(relative, &c.all, c.fields, &c.replay, &c.learner, &c.run));
+            CHECK(memcmp(&c.learner, &small.learner, sizeof c.learner) == 0);
+        }
+}
+
 TEST(a_refused_preset_changes_nothing)
 {
     const gpur_env_type *cartpole = NULL;
@@ -675,6 +751,10 @@ TEST(runs_can_be_made_of_all_presets)
     check_runs("dqn-lambda-2019-small", cartpole, 0);
     check_runs("vrc-2021", &frames, 0);
     check_runs("vrc-2021-small", &frames, 0);
+    check_runs("qr-dqn", &frames, 0);
+    check_runs("c51", &frames, 0);
+    check_runs("qr-dqn", cartpole, 0);
+    check_runs("c51", cartpole, 0);
 }
 
 int main(int argc, char **argv)
@@ -689,6 +769,8 @@ int main(int argc, char **argv)
     RUN(presets_compute_in_float32_as_the_papers_unless_they_are_small);
     RUN(the_small_preset_sets_all_of_a_run);
     RUN(the_preset_of_vectors_sets_what_differs_from_the_small_one);
+    RUN(presets_of_distributions_have_the_published_constants_for_frames);
+    RUN(without_frames_distributions_differ_from_the_small_presets_in_their_head);
     RUN(a_refused_preset_changes_nothing);
     RUN(an_image_has_its_channels_last_unless_its_shape_says_otherwise);
     RUN(a_type_that_makes_no_environment_is_refused);

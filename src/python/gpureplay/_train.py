@@ -90,12 +90,13 @@ def train(env: Any = None, preset: str | None = None, *, device: str | TorchDevi
     preset: "fast-dqn", all constants of the paper (the default for frames of 84 x 84 bytes), or "fast-dqn-small", for
         games like MinAtar (the default for other images), or "fast-dqn-small-vectors", for games like CartPole and Taxi
         (the default for all others). "dqn-lambda-2019", "vrc-2021", "dqn-lambda-2019-small" and "vrc-2021-small" train
-        on returns of several steps (docs/dqn-lambda.md), and need lambda_. "apex-dqn" and "apex-dqn-small" are Ape-X
-        [Horgan et al. 2018] (docs/ape-x.md), "apex-dpg" and "apex-dpg-small" Ape-X DPG, for continuous actions, for
-        which "ddpg" and "ddpg-small" [Lillicrap et al. 2016], "td3" and "td3-small" [Fujimoto et al. 2018], and "sac"
-        and "sac-small" [Haarnoja et al. 2018] act and train in turns, and
-        "ga3c", "ga3c-large-4" to "ga3c-large-1", "a3c-cpu", "a2c", "ga3c-small", "a3c-small" and "a2c-small" train an
-        actor-critic by GA3C [Babaeizadeh et al. 2017], A3C or A2C. For "offline-dqn" and "offline-dpg" see
+        on returns of several steps (docs/dqn-lambda.md), and need lambda_. "qr-dqn" [Dabney et al. 2018] and "c51"
+        [Bellemare et al. 2017] learn distributions of returns; agent={"v_min": ..., "v_max": ...} is the range of the
+        latter's. "apex-dqn" and "apex-dqn-small" are Ape-X [Horgan et al. 2018] (docs/ape-x.md), "apex-dpg" and
+        "apex-dpg-small" Ape-X DPG, for continuous actions, for which "ddpg" and "ddpg-small" [Lillicrap et al. 2016],
+        "td3" and "td3-small" [Fujimoto et al. 2018], and "sac" and "sac-small" [Haarnoja et al. 2018] act and train in
+        turns, and "ga3c", "ga3c-large-4" to "ga3c-large-1", "a3c-cpu", "a2c", "ga3c-small", "a3c-small" and "a2c-small"
+        train an actor-critic by GA3C [Babaeizadeh et al. 2017], A3C or A2C. For "offline-dqn" and "offline-dpg" see
         `train_offline`.
     device: "auto", "cpu", "cuda:N", a torch.device, or an open `Device`.
     out: the folder of the run's files, which docs/training.md describes; None: nothing is written. A folder that has a
@@ -164,7 +165,8 @@ def _train_by(function: str, systems: tuple[int, ...], default: str | None, env:
 
 @_with_options_of("fast-dqn")
 def train_dqn(env: Any = None, preset: str | None = None, **arguments: Unpack[DQNTraining]) -> TrainResult:
-    """`train` by fast DQN, DQN(lambda) or DQN with the Virtual Replay Cache. preset: None: by the environment."""
+    """`train` by fast DQN, DQN(lambda), DQN with the Virtual Replay Cache, QR-DQN or C51. preset: None: by the
+    environment."""
     return _train_by("train_dqn", (_c_api.PRESET_FAST_DQN,), None, env, preset, arguments)
 
 

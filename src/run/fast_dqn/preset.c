@@ -186,23 +186,53 @@ static gpur_status set_vrc_small(preset *p)
     return GPUR_OK;
 }
 
+/* QR-DQN and C51. For frames the learner's presets of these names have the papers' constants: one environment, whose
+ * steps and train steps take turns, and evaluations with the epsilon of the papers' public code. For other observations
+ * the settings of the small relatives of fast DQN; rewards are not clipped there, so that a distribution of atoms needs
+ * a wider range than the paper's, which has atoms for rewards of -1 to 1. */
+static gpur_status set_distributions(preset *p)
+{
+    gpur_network_config *const network = &p->learner.network;
+    gpur_dqn_config paper;
+    if (gpur_preset_has_frames(&p->base)) {
+        p->config.num_envs = 1;
+        p->config.concurrent = 0;
+        p->config.synchronized = p->base.run.vector != NULL;
+        p->base.run.eval_epsilon = 0.001f;
+        return GPUR_OK;
+    }
+    if (p->base.dims < 2)
+        GPUR_TRY(set_small_vectors(p));
+    GPUR_TRY(gpur_dqn_config_init(&paper, sizeof paper));
+    GPUR_TRY(gpur_dqn_config_preset(&paper, p->base.name));
+    p->learner.huber_delta = paper.huber_delta;
+    network->head = paper.network.head;
+    network->atoms = 50;
+    if (network->head == GPUR_HEAD_CATEGORICAL)
+        network->atoms = 101, network->v_min = -100.0f, network->v_max = 100.0f;
+    return GPUR_OK;
+}
+
 /* A preset by its name. The small ones begin with the settings of set_small; the others with the replay and the learner
  * of Mnih et al. 2015, as fast DQN does, and need frames. */
 typedef struct system_entry {
     const char *name;
     gpur_status (*set)(preset *p); /* what differs; NULL: nothing */
     int is_small, has_cache;
-    int takes_rows; /* 1: of the others, one that takes observations of one axis, too */
+    int takes_rows;          /* 1: of the others, one that takes observations of one axis, too */
+    int is_of_distributions; /* 1: it has a learner's preset of its name, and is a small one without frames */
 } system_entry;
 
 static const system_entry systems[] = {
-    {"fast-dqn", NULL, 0, 0, 0},
-    {"fast-dqn-small", NULL, 1, 0, 0},
-    {"fast-dqn-small-vectors", set_small_vectors, 1, 0, 0},
-    {"dqn-lambda-2019", set_dqn_lambda, 0, 1, 1},
-    {"dqn-lambda-2019-small", set_dqn_lambda_small, 1, 1, 0},
-    {"vrc-2021", set_vrc, 0, 1, 0},
-    {"vrc-2021-small", set_vrc_small, 1, 1, 0},
+    {"fast-dqn", NULL, 0, 0, 0, 0},
+    {"fast-dqn-small", NULL, 1, 0, 0, 0},
+    {"fast-dqn-small-vectors", set_small_vectors, 1, 0, 0, 0},
+    {"dqn-lambda-2019", set_dqn_lambda, 0, 1, 1, 0},
+    {"dqn-lambda-2019-small", set_dqn_lambda_small, 1, 1, 0, 0},
+    {"vrc-2021", set_vrc, 0, 1, 0, 0},
+    {"vrc-2021-small", set_vrc_small, 1, 1, 0, 0},
+    {"qr-dqn", set_distributions, 0, 0, 0, 1},
+    {"c51", set_distributions, 0, 0, 0, 1},
 };
 
 static const system_entry *find_system(const char *name)
@@ -243,14 +273,15 @@ static gpur_status read_configs(preset *p, const gpur_replay_config *replay, con
 
 static gpur_status set_first(preset *p, const system_entry *system)
 {
-    if (system->is_small) {
+    const char *const published = system->is_of_distributions ? system->name : "nature-dqn";
+    if (system->is_small || (system->is_of_distributions && !gpur_preset_has_frames(&p->base))) {
         set_small(p);
         return GPUR_OK;
     }
     if (!system->takes_rows || p->base.dims != 1)
         GPUR_TRY(gpur_preset_check_frames(&p->base));
-    GPUR_TRY(gpur_replay_config_preset(&p->replay, "nature-dqn"));
-    return gpur_dqn_config_preset(&p->learner, "nature-dqn");
+    GPUR_TRY(gpur_replay_config_preset(&p->replay, published));
+    return gpur_dqn_config_preset(&p->learner, published);
 }
 
 static gpur_status set_all(preset *p, const system_entry *system)
