@@ -936,3 +936,113 @@ def test_what_lerobot_writes_is_read(tmp_path):
         assert np.array_equal(got[name], np.stack([frame[own] for frame in frames])), name
     assert np.flatnonzero(got["terminated"]).tolist() == [3, 4, 11] and got["reward"].tolist()[5:] == [*range(7)]
     assert np.array_equal(got["next_obs.state"][:3], got["obs.state"][1:4]) and not got["next_obs.image"][11].any()
+
+
+# What is refused where it is given.
+
+
+def test_actions_keep_their_shape(tmp_path, monkeypatch):
+    columns = pendulum_columns()
+    one = {**columns, "action": columns["action"][:, :1] / 2}
+    match = r"action_bounds has shape \(3,\) and an action \(1,\); it must be two numbers, or two arrays of the shape"
+    with pytest.raises(ValueError, match=match):
+        data.from_numpy(one, action_bounds=([-2] * 3, [2] * 3), device="cpu")
+    buffer = data.from_numpy(one, action_bounds=(-2, 2), device="cpu")
+    with pytest.raises(ValueError, match=match):
+        data.to_numpy(buffer, action_bounds=([-2] * 3, [2] * 3))
+    with pytest.raises(TypeError, match=r"it must be \(low, high\), True or None"):
+        data.from_numpy(columns, action_bounds=([-2] * 2, [2] * 3), device="cpu")
+    flat = {**one, "action": one["action"].reshape(-1)}
+    assert data.from_numpy(flat, action_bounds=([-2], [2]), device="cpu").gather([0])["action"].shape == (1,)
+    if _has("gymnasium"):
+        spaces = sys.modules["gymnasium"].spaces
+        with pytest.raises(ValueError, match=r"has shape \(4,\) and an action \(1,\)"):
+            data.from_numpy(one, action_space=spaces.Box(-2, 2, (4,)), action_bounds=True, device="cpu")
+        minari_of(tmp_path, monkeypatch)
+        with pytest.raises(ValueError, match=match):
+            data.to_minari(buffer, "of/bounds-v0", action_bounds=([-2] * 3, [2] * 3))
+
+
+def test_rows_of_other_steps_are_refused(tmp_path):
+    columns = columns_of(make_episodes(18))
+    buffer = data.from_numpy(columns, n_step=3, gamma=GAMMA, device="cpu")
+    for at, way in enumerate(round_trips(tmp_path)):
+        for n_step, gamma, found in ((5, GAMMA, "n_step 3"), (2, GAMMA, "n_step 3"), (1, GAMMA, "n_step 3"),
+                                     (3, 0.5, "gamma 0.9" if at else "a discount of 0.")):
+            with pytest.raises(gpureplay.InvalidArgument, match=f"n_step is {n_step} and gamma {gamma}, .*{found}"):
+                way(buffer, n_step=n_step, gamma=gamma, device="cpu")
+    kept = data.from_numpy(columns, n_step=3, gamma=GAMMA, keep_steps=True, device="cpu")
+    for way in round_trips(tmp_path):
+        for n_step, gamma in ((5, GAMMA), (2, GAMMA), (3, 0.5)):
+            got = all_of(way(kept, n_step=n_step, gamma=gamma, device="cpu"))
+            wanted = all_of(data.from_numpy(columns, n_step=n_step, gamma=gamma, device="cpu"))
+            for name, array in wanted.items():
+                assert np.array_equal(got[name], array), name
+    own = {**columns, "discount": np.where(columns["terminated"], 0, 0.77).astype(np.float32)}
+    assert np.array_equal(all_of(data.from_numpy(own, device="cpu"))["discount"], own["discount"])
+
+
+def test_own_fields_come_back_from_d4rl(tmp_path):
+    pytest.importorskip("h5py")
+    columns = columns_of(make_episodes(17))
+    columns["cost"] = np.arange(len(columns["reward"]), dtype=np.float32)
+    buffer = data.from_numpy(columns, device="cpu")
+    data.to_d4rl(buffer, tmp_path / "own.hdf5")
+    fields = {**FIELDS, "cost": "float32"}
+    for settings in ({"device": "cpu"}, {"into": gpureplay.ReplayBuffer(400, fields, device="cpu")}):
+        again = data.from_d4rl(tmp_path / "own.hdf5", **settings)
+        assert np.array_equal(all_of(again)["cost"], columns["cost"])
+    given = {**d4rl_of(make_episodes(17)), "name": "x", "infos/qpos": columns["obs"], "few": np.zeros(2)}
+    assert not {"name", "infos/qpos", "few"} & {one.name for one in data.from_d4rl(given, device="cpu").fields}
+
+
+def test_no_buffer_is_refused(tmp_path):
+    for call in (lambda: data.to_numpy("b"), lambda: data.to_arrow("b"), lambda: data.to_d4rl("b", tmp_path / "x"),
+                 lambda: data.to_parquet("b", tmp_path / "x"), lambda: data.to_lerobot("b", tmp_path / "x")):
+        with pytest.raises(TypeError, match="buffer is 'b'; it must be a ReplayBuffer or a LaneBuffer"):
+            call()
+    assert not list(tmp_path.iterdir())
+
+
+def test_rewards_are_a_number_for_each_row():
+    arrays = d4rl_of(make_episodes(17))
+    count = len(arrays["rewards"])
+    for name, wrong, match in (
+            ("rewards", np.ones((count, 2), np.float32), rf"rewards is float32 of shape \({count}, 2\); it must be a"),
+            ("rewards", 1.0, "rewards is 1.0; it must be an array with a row for each step"),
+            ("timeouts", np.zeros((count, 2)), r"timeouts is float64 of shape .*, 2\); it must be a number for each")):
+        with pytest.raises(TypeError, match=match):
+            data.from_d4rl({**arrays, name: wrong}, device="cpu")
+
+
+def test_spaces_are_given_together():
+    spaces = pytest.importorskip("gymnasium").spaces
+    columns = columns_of(make_episodes(17))
+    box = spaces.Box(-9, 9, (3,))
+    for name, other in (("observation_space", "action_space None"), ("action_space", "observation_space is None")):
+        with pytest.raises(TypeError, match=f"{other}.*both must be given, or neither"):
+            data.from_numpy(columns, device="cpu", **{name: box})
+    with pytest.raises(TypeError, match="flatten=True needs observation_space= and action_space="):
+        data.from_numpy(columns, flatten=True, device="cpu")
+
+
+def test_what_is_not_there_is_said_in_words(tmp_path, monkeypatch):
+    columns = columns_of(make_episodes(17))
+    buffer = data.from_numpy(columns, device="cpu")
+    if _has("h5py"):
+        (tmp_path / "text.hdf5").write_text("text")
+        with pytest.raises(OSError, match=r"source is '.*text.hdf5', which HDF5 cannot read"):
+            data.from_d4rl(tmp_path / "text.hdf5", device="cpu")
+    if _has("minari"):
+        minari_of(tmp_path, monkeypatch)
+        with pytest.raises(FileNotFoundError, match="`minari download of/none-v0` gets it"):
+            data.from_minari("of/none-v0", device="cpu")
+    if _has("pyarrow"):
+        data.to_lerobot(buffer, tmp_path / "set")
+        with pytest.raises(TypeError, match=r"observations is 'observation.state'; it must be a list of features"):
+            data.from_lerobot(tmp_path / "set", observations="observation.state", device="cpu")
+    for name in [name for name in sys.modules if name.partition(".")[0] == "pyarrow"] + ["pyarrow"]:
+        monkeypatch.setitem(sys.modules, name, None)
+    with pytest.raises(ModuleNotFoundError, match="needs pyarrow"):
+        data.to_lerobot(buffer, tmp_path / "again")
+    assert not (tmp_path / "again").exists()

@@ -13,6 +13,7 @@ import numpy as np
 
 from ._episodes import needed
 
+_N_STEP, _GAMMA = b"n_step", b"gamma"  # in the metadata of transitions of several steps
 _SHAPE = b"shape"  # in the metadata of a column whose values have several axes
 _GROUP_BYTES = 2**26  # of a group of rows of a file
 
@@ -24,7 +25,7 @@ def arrow() -> Any:
 # To Arrow.
 
 
-def _schema_of(part: Mapping[str, np.ndarray]) -> Any:
+def _schema_of(part: Mapping[str, np.ndarray], steps: tuple[int, float] | None) -> Any:
     pa = arrow()
     fields = []
     for name, array in part.items():
@@ -33,7 +34,13 @@ def _schema_of(part: Mapping[str, np.ndarray]) -> Any:
             kind = pa.list_(kind, math.prod(shape))
         metadata = {_SHAPE: json.dumps(shape).encode()} if len(shape) > 1 else None
         fields.append(pa.field(name, kind, nullable=False, metadata=metadata))
-    return pa.schema(fields)
+    return pa.schema(fields, None if steps is None else {_N_STEP: str(steps[0]), _GAMMA: repr(steps[1])})
+
+
+def _steps_of(schema: Any) -> tuple[int, float] | None:
+    """The n_step and gamma that were written, or None."""
+    found = schema.metadata or {}
+    return (int(found[_N_STEP]), float(found[_GAMMA])) if _N_STEP in found and _GAMMA in found else None
 
 
 def _column_of(array: np.ndarray) -> Any:
@@ -44,12 +51,13 @@ def _column_of(array: np.ndarray) -> Any:
                                              math.prod(array.shape[1:]))
 
 
-def record_batches(parts: Iterable[Mapping[str, np.ndarray]]) -> tuple[Any, Iterator[Any]]:
+def record_batches(parts: Iterable[Mapping[str, np.ndarray]], steps: tuple[int, float] | None
+                   ) -> tuple[Any, Iterator[Any]]:
     """The schema, and a record batch of each part, whose arrays are (count, ...): one list of numbers for each row
-    where there are several."""
+    where there are several. steps: n_step and gamma of transitions of several steps, for the metadata."""
     each = iter(parts)
     first = next(each)
-    schema = _schema_of(first)
+    schema = _schema_of(first, steps)
 
     def batches() -> Iterator[Any]:
         part: Mapping[str, np.ndarray] | None = first
@@ -60,10 +68,11 @@ def record_batches(parts: Iterable[Mapping[str, np.ndarray]]) -> tuple[Any, Iter
     return schema, batches()
 
 
-def write_parquet(path: str, parts: Iterable[Mapping[str, np.ndarray]], done: Callable[[int], Any]) -> None:
+def write_parquet(path: str, parts: Iterable[Mapping[str, np.ndarray]], steps: tuple[int, float] | None,
+                  done: Callable[[int], Any]) -> None:
     """done: is called with the rows that were written."""
     pa, parquet = arrow(), needed("pyarrow.parquet", "Parquet's form")
-    schema, batches = record_batches(parts)
+    schema, batches = record_batches(parts, steps)
     held: list[Any] = []
     with parquet.ParquetWriter(path, schema) as writer:
         for batch in batches:
@@ -82,7 +91,9 @@ def write_parquet(path: str, parts: Iterable[Mapping[str, np.ndarray]], done: Ca
 class ArrowTable:
     """The columns of tables that follow each other, which are loaded when they are read; the last two stay."""
 
-    def __init__(self, names: list[str], counts: list[int], load: Callable[[int], Any]):
+    def __init__(self, names: list[str], counts: list[int], load: Callable[[int], Any],
+                 steps: tuple[int, float] | None = None):
+        self.steps = steps  # n_step and gamma, if rows are of several steps
         self._load, self._counts = load, counts
         self._ends = np.cumsum(counts).tolist()
         self._loaded: dict[int, Any] = {}
@@ -137,7 +148,7 @@ def of_table(table: Any) -> ArrowTable:
     if not isinstance(table, pa.Table):
         raise TypeError(f"table is a {type(table).__name__}; it must be a Table, RecordBatch or RecordBatchReader of "
                         "pyarrow")
-    return ArrowTable(table.column_names, [table.num_rows], lambda _: table)
+    return ArrowTable(table.column_names, [table.num_rows], lambda _: table, _steps_of(table.schema))
 
 
 def of_files(paths: list[str]) -> ArrowTable:
@@ -146,9 +157,10 @@ def of_files(paths: list[str]) -> ArrowTable:
     groups: list[tuple[str, int]] = []
     counts: list[int] = []
     names: list[str] = []
+    steps = None
     for path in paths:
         with parquet.ParquetFile(path) as file:
-            names = names or file.schema_arrow.names
+            names, steps = names or file.schema_arrow.names, _steps_of(file.schema_arrow)
             if file.schema_arrow.names != names:
                 raise ValueError(f"{path} has the columns {', '.join(file.schema_arrow.names)}, and {paths[0]} has "
                                  f"{', '.join(names)}; they must be the same")
@@ -161,7 +173,7 @@ def of_files(paths: list[str]) -> ArrowTable:
         with parquet.ParquetFile(path) as file:
             return file.read_row_group(group)
 
-    return ArrowTable(names, counts, load)
+    return ArrowTable(names, counts, load, steps)
 
 
 def _array_of(table: Any) -> np.ndarray:

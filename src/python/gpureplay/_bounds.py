@@ -23,6 +23,7 @@ class ActionBounds(NamedTuple):
 
     def stored(self, actions: np.ndarray) -> np.ndarray:
         """What the buffer has for those of the data set. ValueError: one is beyond the bounds."""
+        self.refuse_shape(actions.shape[1:])
         if actions.dtype.kind != "f":
             raise TypeError(f"actions are {actions.dtype} and action_bounds is given; only floats are scaled")
         found = (actions - self.low) / (self.high - self.low) * 2 - 1
@@ -34,7 +35,15 @@ class ActionBounds(NamedTuple):
 
     def given(self, actions: np.ndarray) -> np.ndarray:
         """The reverse."""
+        self.refuse_shape(actions.shape[1:])
         return np.asarray(self.low + (actions.astype(np.float64) + 1) / 2 * (self.high - self.low), np.float32)
+
+    def refuse_shape(self, shape: tuple[int, ...]) -> None:
+        """ValueError: actions of this shape would become others."""
+        given = np.broadcast_shapes(self.low.shape, self.high.shape)
+        if len(given) > len(shape) or any(n not in (1, m) for n, m in zip(given[::-1], shape[::-1])):
+            raise ValueError(f"action_bounds has shape {given} and an action {shape}; it must be two numbers, or two "
+                             "arrays of the shape of an action")
 
     def store(self, episodes: Episodes) -> Episodes:
         return episodes._replace(each=(one._replace(action={"": self.stored(_only(one.action))})
@@ -90,6 +99,8 @@ def bounds_of(given: Any, space: Any) -> ActionBounds | None:
         given = space.low, space.high
     try:
         low, high = (np.asarray(bound, np.float64) for bound in given)
+        low, high = (bound.reshape(()) if bound.size == 1 else bound for bound in (low, high))
+        np.broadcast_shapes(low.shape, high.shape)
     except (TypeError, ValueError):
         raise TypeError(f"action_bounds is {given!r}; it must be (low, high), True or None") from None
     if not (np.isfinite(low).all() and np.isfinite(high).all() and (low < high).all()):

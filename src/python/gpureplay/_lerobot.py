@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import io
 import json
+import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -19,6 +20,7 @@ from ._schema import STORED_AS
 
 OBS, ACTION, REWARD, DONE, TRUNCATED = "observation", "action", "next.reward", "next.done", "next.truncated"
 _INFO, _FINAL = "complementary_info.", "final/"  # fields of one's own; observations after an episode's last step
+_NUMBERS = ("reward", "terminated", "truncated")  # fields that are one number
 _DATA = "data/chunk-{chunk_index:03d}/file-{file_index:03d}.parquet"
 _COUNTERS = {"timestamp": "float32", "frame_index": "int64", "episode_index": "int64", "index": "int64",
              "task_index": "int64"}
@@ -30,6 +32,8 @@ _FILE_BYTES, _FILES_OF_A_CHUNK = 100 * 2**20, 1000
 
 def fields_of(features: Mapping[str, Any], observations: Sequence[str] | None) -> dict[str, str]:
     """The features that are read, by the names of the buffer's fields. ValueError: one is a video."""
+    if isinstance(observations, str):
+        raise TypeError(f"observations is {observations!r}; it must be a list of features, as [{observations!r}]")
     found = [name for name in features if is_leaf_of(name, OBS)] if observations is None else list(observations)
     for name in found:
         if name not in features:
@@ -90,6 +94,10 @@ class Folder:
             raise ValueError(f"final_reward is {final_reward} and the data set has {REWARD}; it must be None")
         ends = [*self._firsts[1:], self._table.count]
         spans = [(int(first), int(end)) for first, end in zip(self._firsts, ends)]
+        for field in self.fields:
+            if field in _NUMBERS and math.prod(self._features[self.fields[field]]["shape"]) != 1:
+                raise TypeError(f"{self.fields[field]} has shape {self._features[self.fields[field]]['shape']}; it "
+                                "must be a number for each frame")
         done = self._flags("terminated")
         lengths = [end - first - (not self._is_whole(first, bool(done[end - 1]), final_reward)) for first, end in spans]
         return Episodes(np.array(lengths, np.int64), self._each(spans, lengths, done, final_reward))

@@ -19,8 +19,10 @@ from ._library import InvalidArgument
 from ._schema import PREVIOUS, STEP_REWARD, STORED_AS, Field
 
 _ROWS_AT_A_TIME = 2**14
+_ENDS = ("terminated", "truncated")
 _BOOL, _INT64 = np.dtype(np.bool_), np.dtype(np.int64)
 _NO_FIELDS = ("id", "previous", "priority")  # columns that describe rows, and are not stored as they are
+NOT_OWN = ("obs", "action", "reward", "next_obs", *_ENDS, "discount", STEP_REWARD.name, *_NO_FIELDS)
 
 
 class Table(NamedTuple):
@@ -28,6 +30,8 @@ class Table(NamedTuple):
 
     columns: Mapping[str, Any]
     rows: int
+    called: Mapping[str, str]  # what the data set calls them, if that is another
+    steps: tuple[int, float] | None = None  # n_step and gamma, where the data set says them
 
     def part(self, names: list[str], first: int, end: int) -> dict[str, np.ndarray]:
         return {name: np.asarray(self.columns[name][first:end]) for name in names}
@@ -41,11 +45,15 @@ class Table(NamedTuple):
 
 
 def table_of(columns: Mapping[str, Any], called: Mapping[str, str] | None = None) -> Table:
-    """called: what the data set calls the columns that it must have. ValueError, KeyError: it has not."""
-    names = called or {name: name for name in ("obs", "action", "reward", "terminated")}
-    for root, name in names.items():
+    """called: what the data set calls columns, if that is another. ValueError, KeyError, TypeError: they are not those
+    of a data set."""
+    names = called or {}
+    for root in ("obs", "action", "reward", "terminated"):
         if not any(is_leaf_of(column, root) for column in columns):
-            raise KeyError(f"the data set has no {name}; it has {', '.join(columns)}")
+            raise KeyError(f"the data set has no {names.get(root, root)}; it has {', '.join(columns)}")
+    for name, column in columns.items():
+        if getattr(column, "shape", None) == ():
+            raise TypeError(f"{names.get(name, name)} is {column[()]}; it must be an array with a row for each step")
     counts = {name: len(column) for name, column in columns.items()}
     count = counts["reward"]
     for name, found in counts.items():
@@ -54,16 +62,22 @@ def table_of(columns: Mapping[str, Any], called: Mapping[str, str] | None = None
                              "they must be as many")
     if count == 0:
         raise ValueError("the data set has no rows; it must have one or more")
-    return Table(columns, count)
+    table = Table(columns, count, names)
+    for name, row in table.part([name for name in ("reward", *_ENDS) if name in columns], 0, 1).items():
+        if row.size != 1 or row.dtype.kind not in "fiub":
+            raise _number_error(table, name, row)
+    return table
+
+
+def _number_error(table: Table, name: str, array: np.ndarray) -> TypeError:
+    return TypeError(f"{table.called.get(name, name)} is {array.dtype} of shape {(table.rows, *array.shape[1:])}; it "
+                     "must be a number for each row")
 
 
 def _flags(table: Table, name: str) -> np.ndarray:
     if name not in table.columns:
         return np.zeros(table.rows, np.bool_)
-    array = table.whole(name)
-    if array.dtype.kind not in "fiub" or array.size != table.rows:
-        raise TypeError(f"{name} is {array.dtype} of shape {array.shape}; it must be a number for each row")
-    return np.asarray(array.reshape(-1) != 0)
+    return np.asarray(table.whole(name).reshape(-1) != 0)
 
 
 def _column(table: Table, field: Field) -> np.ndarray:
@@ -208,6 +222,8 @@ def put(buffer: Buffer, table: Table, progress: Progress | None, max_episode_ste
             else not isinstance(buffer, ReplayBuffer) or buffer._tracks_episodes):
         raise InvalidArgument("the data set has discount, as transitions of several steps have, and the buffer takes "
                               "single steps; leave the column out if they are single steps")
+    if isinstance(buffer, ReplayBuffer) and not _are_several(table) and (other := _other_steps(buffer, table)):
+        raise InvalidArgument(other)
     if isinstance(buffer, ReplayBuffer) and finished:
         _put_rows(buffer, table, progress)
         return
@@ -231,7 +247,37 @@ def _are_finished(buffer: ReplayBuffer, table: Table) -> bool:
     config = buffer._spec.config
     return config.layout == _c_api.LAYOUT_ROWS and PREVIOUS not in buffer.fields and _has_next(table) \
         and (not _are_several(table) if config.n_step == 1 else "discount" in table.columns) \
+        and not (_are_several(table) and _other_steps(buffer, table)) \
         and (buffer._flattener is None or "obs" in table.columns)
+
+
+def _other_steps(buffer: ReplayBuffer, table: Table) -> str | None:
+    """How the n_step or gamma of rows that are sums of rewards differs from those of the buffer, in words. Discounts,
+    which are powers of gamma, tell it where the data set does not say it."""
+    n_step, gamma = int(buffer._spec.config.n_step), float(buffer._spec.config.gamma)
+    if table.steps is not None:
+        is_same = table.steps[0] == n_step and np.isclose(table.steps[1], gamma, rtol=1e-6, atol=0)
+        return None if is_same else _steps_in_words(n_step, gamma, f"n_step {table.steps[0]} and gamma "
+                                                                   f"{table.steps[1]:g}")
+    if "discount" not in table.columns or not 0 < gamma < 1 - 2**-16:  # powers of others are too near to each other
+        return None
+    discounts = table.whole("discount").reshape(-1)
+    is_power, truncated = discounts > 0, _flags(table, "truncated")
+    found = discounts[is_power].astype(np.float64)
+    steps = np.rint(np.log(found) / np.log(gamma))
+    is_wrong = (steps < 1) | (steps > 64) | ~np.isclose(gamma**steps, found, rtol=64 * 2**-22, atol=0)
+    if is_wrong.any():  # with n_step 1 they may be a field of one's own
+        return None if n_step == 1 else _steps_in_words(
+            n_step, gamma, f"a discount of {found[is_wrong][0]:g}, which is no power of that gamma from 1 to {n_step}")
+    most = int(steps.max(initial=0))
+    if most > n_step or (0 < most < n_step and not truncated[is_power].all()):
+        return _steps_in_words(n_step, gamma, f"n_step {most}")
+    return None
+
+
+def _steps_in_words(n_step: int, gamma: float, found: str) -> str:
+    return (f"n_step is {n_step} and gamma {gamma:g}, and the data set's transitions have {found}; they must be the "
+            "same, or the data set one of a buffer with keep_steps=True")
 
 
 def _put_rows(buffer: ReplayBuffer, table: Table, progress: Progress | None) -> None:

@@ -46,7 +46,7 @@ from ._episodes import (Buffer, Episode, Episodes, Leaves, Progress, fill, is_le
 from ._inputs import integer
 from ._lanes import LaneBuffer
 from ._schema import Field
-from ._tables import Table, default_fields, episodes_in, put, table_of
+from ._tables import NOT_OWN, Table, default_fields, episodes_in, put, table_of
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
@@ -87,6 +87,7 @@ def _made(fields: Any, action_space: Any, lengths: np.ndarray, settings: dict[st
 def _from_table(table: Table, into: Any, spaces: tuple[Any, Any], action_bounds: Any, settings: dict[str, Any],
                 progress: Progress | None, max_episode_steps: int | None = None) -> Any:
     bounds = bounds_of(action_bounds, spaces[1])
+    _refuse_spaces(spaces, bounds, action_bounds, settings)
     if bounds is not None:
         table, spaces = bounds.store_column(table), (spaces[0], _scaled_space(bounds, spaces[1]))
     if max_episode_steps is not None:
@@ -98,6 +99,18 @@ def _from_table(table: Table, into: Any, spaces: tuple[Any, Any], action_bounds:
                      else episodes_in(table, max_episode_steps).lengths, settings)
     put(into, table, progress, max_episode_steps)
     return into
+
+
+def _refuse_spaces(spaces: tuple[Any, Any], bounds: ActionBounds | None, action_bounds: Any,
+                   settings: Mapping[str, Any]) -> None:
+    """TypeError: one space is given without the other, which would be ignored, or flatten=True without a space."""
+    has_bounds_only = bounds is not None and action_bounds is True and spaces[0] is None
+    if (spaces[0] is None) != (spaces[1] is None) and not has_bounds_only:
+        raise TypeError(f"observation_space is {spaces[0]} and action_space {spaces[1]}; both must be given, or "
+                        "neither")
+    if spaces[0] is None and settings.get("flatten"):
+        raise TypeError("flatten is True and observation_space None; flatten=True needs observation_space= and "
+                        "action_space=, which the data set has not")
 
 
 def _scaled_space(bounds: ActionBounds | None, space: Any) -> Any:
@@ -117,7 +130,7 @@ def from_minari(dataset: Any, *, action_bounds: Any = None, into: B | None = Non
     those are taken that have the name of a field of `into`."""
     minari = needed("minari", "from_minari")
     if isinstance(dataset, str):
-        dataset = minari.load_dataset(dataset)
+        dataset = _loaded(minari, dataset)
     if not isinstance(dataset, minari.MinariDataset):
         raise TypeError(f"dataset is {dataset!r}; it must be a minari.MinariDataset, or the id of one")
     lengths = np.array([one["total_steps"] for one in
@@ -129,6 +142,14 @@ def from_minari(dataset: Any, *, action_bounds: Any = None, into: B | None = Non
     episodes = Episodes(lengths, map(_of_minari, dataset.iterate_episodes()))
     fill(buffer, episodes if bounds is None else bounds.store(episodes), progress)
     return buffer  # type: ignore[no-any-return]
+
+
+def _loaded(minari: Any, name: str) -> Any:
+    try:
+        return minari.load_dataset(name)
+    except FileNotFoundError as error:
+        raise FileNotFoundError(f"dataset is {name!r}, which is not among the local ones of Minari; `minari download "
+                                f"{name}` gets it, or it must be another id") from error
 
 
 def _of_minari(episode: Any) -> Episode:
@@ -149,6 +170,7 @@ def to_minari(buffer: Buffer, dataset_id: str, *, observation_space: Any = None,
     the buffer, or where it was made of fields boxes of their shapes and dtypes. Fields of your own become infos, with
     zeros for the reset. metadata: other arguments of minari.create_dataset_from_buffers (env, author, data_format ...).
     Images are stored without loss unless jpeg_encoding=True is among them; Minari before 0.5.4 stores JPEGs."""
+    _refuse_others(buffer)
     minari = needed("minari", "to_minari")
     if not isinstance(dataset_id, str) or not re.search(r"-v\d+$", dataset_id):
         raise ValueError(f"dataset_id is {dataset_id!r}; it must be a text such as \"namespace/name-v0\"")
@@ -214,11 +236,18 @@ def _space_of(buffer: Buffer, root: str) -> Any:
 
 
 def _box_between(bounds: ActionBounds, like: Any) -> Any:
+    bounds.refuse_shape(like.shape)
     low, high = (np.broadcast_to(bound, like.shape).astype(np.float32) for bound in bounds)
     return needed("gymnasium", "to_minari").spaces.Box(low, high, like.shape, np.float32)
 
 
+def _refuse_others(buffer: Any) -> None:
+    if not isinstance(buffer, (ReplayBuffer, LaneBuffer)):
+        raise TypeError(f"buffer is {buffer!r}; it must be a ReplayBuffer or a LaneBuffer")
+
+
 def _restored(buffer: Buffer, partial: bool, bounds: ActionBounds | None) -> Episodes:
+    _refuse_others(buffer)
     found = restored(buffer, partial)
     return found if bounds is None else bounds.give(found)
 
@@ -248,20 +277,35 @@ def from_d4rl(source: Any, *, observation_space: Any = None, action_space: Any =
     max_episode_steps, and with the last row. Without next_observations they are taken from the rows that follow: the
     last row of an episode that was not terminated then is no step, and what follows a terminal is zeros.
 
+    Fields of your own are other arrays beside these, of as many rows; groups, and names with a "/", are left out.
+
     The spaces may be left out: the buffer's fields are then as the arrays are."""
     with contextlib.ExitStack() as stack:
         if isinstance(source, (str, os.PathLike)):
-            source = stack.enter_context(needed("h5py", "from_d4rl").File(source, "r"))
+            source = stack.enter_context(_opened(source))
         if not isinstance(source, Mapping):  # as an h5py.File is
             raise TypeError(f"source is {source!r}; it must be a path, an h5py.File or a dict of arrays")
         columns: dict[str, Any] = {}
         for name, own in _D4RL.items():
             if name in source:
                 columns.update({own + leaf: array for leaf, array in _leaves_of_file(source[name])})
-        table = table_of(columns, {own: name for name, own in _D4RL.items() if own not in ("next_obs", "truncated")})
+        columns.update({name: array for name, array in _own_of_file(source, columns.get("reward"))
+                        if name not in columns})
+        table = table_of(columns, {own: name for name, own in _D4RL.items()})
         found: Any = _from_table(table, into, (observation_space, action_space), action_bounds, settings, progress,
                                  max_episode_steps)
     return found  # type: ignore[no-any-return]
+
+
+def _opened(path: Path) -> Any:
+    h5py = needed("h5py", "from_d4rl")
+    try:
+        return h5py.File(path, "r")
+    except FileNotFoundError:  # it says the path
+        raise
+    except OSError as error:
+        raise OSError(f"source is {os.fspath(path)!r}, which HDF5 cannot read; it must be the path of an HDF5 file: "
+                      f"{error}") from error
 
 
 def _leaves_of_file(found: Any, name: str = "") -> Iterator[tuple[str, Any]]:
@@ -271,6 +315,17 @@ def _leaves_of_file(found: Any, name: str = "") -> Iterator[tuple[str, Any]]:
             yield from _leaves_of_file(part, f"{name}.{key}")
     else:
         yield name, found if hasattr(found, "shape") else np.asarray(found)
+
+
+def _own_of_file(source: Mapping[str, Any], rewards: Any) -> Iterator[tuple[str, Any]]:
+    """The arrays of a file, beside those of D4RL, that have a row for each reward."""
+    shape = np.shape(rewards)
+    for name, found in source.items():
+        if name in (*_D4RL, *NOT_OWN) or "/" in name or isinstance(found, Mapping):
+            continue
+        array = found if hasattr(found, "shape") else np.asarray(found)
+        if len(array.shape) and array.dtype.kind in "fiub" and array.shape[:1] == shape[:1]:
+            yield name, array
 
 
 def to_d4rl(buffer: Buffer, path: Path, *, action_bounds: Any = None, partial: bool = False, compression: Any = None,
@@ -334,10 +389,12 @@ def from_lerobot(folder: Path, *, observations: Sequence[str] | None = None, obs
         The other steps have 0."""
     found = _lerobot.Folder(os.fspath(folder), observations)
     episodes, bounds = found.episodes(final_reward), bounds_of(action_bounds, action_space)
+    _refuse_spaces((observation_space, action_space), bounds, action_bounds, settings)
     buffer: Any = into
     if not _is_given(into, settings):
-        fields = found.default_fields() if observation_space is None else observation_space
-        buffer = _made(fields, _scaled_space(bounds, action_space), episodes.lengths, settings)
+        fields, space = (found.default_fields(), None) if observation_space is None else \
+            (observation_space, _scaled_space(bounds, action_space))
+        buffer = _made(fields, space, episodes.lengths, settings)
     fill(buffer, episodes if bounds is None else bounds.store(episodes), progress)
     return buffer  # type: ignore[no-any-return]
 
@@ -350,8 +407,8 @@ def to_lerobot(buffer: Buffer, folder: Path, *, fps: int = 30, task: str = "", r
     after the last steps are in meta/episodes, where LeRobot does not read them, and `from_lerobot` does."""
     integer("fps", fps, 1)
     episodes, done = _restored(buffer, partial, bounds_of(action_bounds, None)), 0
-    os.makedirs(folder)
     writing = _lerobot.Writing(os.fspath(folder), fps, task, robot_type)
+    os.makedirs(folder)
     try:
         for episode in episodes.each:
             writing.add(episode)
@@ -406,7 +463,7 @@ def from_arrow(table: Any, *, observation_space: Any = None, action_space: Any =
 def to_arrow(buffer: Buffer, *, action_bounds: Any = None) -> Any:
     """The transitions of `to_numpy` as a Table of pyarrow. What has several numbers in a row is a list of a fixed size,
     and the metadata of its column have the shape."""
-    schema, batches = _arrow.record_batches(_some(buffer, action_bounds))
+    schema, batches = _arrow.record_batches(_some(buffer, action_bounds), _steps_of(buffer))
     return _arrow.arrow().Table.from_batches(batches, schema)
 
 
@@ -421,6 +478,7 @@ def from_parquet(path: Path, *, observation_space: Any = None, action_space: Any
 def to_parquet(buffer: Buffer, path: Path, *, action_bounds: Any = None, progress: Progress | None = None) -> None:
     """Writes the transitions of `to_arrow` as a Parquet file. The file at `path` is the old one or the new one, and
     complete."""
+    _refuse_others(buffer)
     done, count = 0, len(buffer)
 
     def note(rows: int) -> None:
@@ -430,11 +488,20 @@ def to_parquet(buffer: Buffer, path: Path, *, action_bounds: Any = None, progres
             progress(done, count)
 
     with _replaced(path) as part:
-        _arrow.write_parquet(part, _some(buffer, action_bounds), note)
+        _arrow.write_parquet(part, _some(buffer, action_bounds), _steps_of(buffer), note)
+
+
+def _steps_of(buffer: Buffer) -> tuple[int, float] | None:
+    """The n_step and gamma of rewards that are sums."""
+    _refuse_others(buffer)
+    if isinstance(buffer, LaneBuffer) or buffer._spec.config.n_step == 1:
+        return None
+    return int(buffer._spec.config.n_step), float(buffer._spec.config.gamma)
 
 
 def _some(buffer: Buffer, action_bounds: Any) -> Iterator[Leaves]:
     """Transitions in parts, of which there is one. ValueError: the buffer is empty."""
+    _refuse_others(buffer)
     bounds, parts = bounds_of(action_bounds, None), transitions(buffer)
     if bounds is not None:
         parts = map(bounds.give_column, parts)
@@ -447,4 +514,5 @@ def _some(buffer: Buffer, action_bounds: Any) -> Iterator[Leaves]:
 
 def _from_arrow(found: _arrow.ArrowTable, into: Any, spaces: tuple[Any, Any], action_bounds: Any,
                 settings: dict[str, Any], progress: Progress | None) -> Any:
-    return _from_table(table_of(found.columns), into, spaces, action_bounds, settings, progress)
+    table = table_of(found.columns)._replace(steps=found.steps)
+    return _from_table(table, into, spaces, action_bounds, settings, progress)
