@@ -127,8 +127,12 @@ endif()
 # Which files each build consists of, and its switches, by configuring with good and bad values of them.
 register(test_sources package ${CMAKE_COMMAND} -DSOURCE=${PROJECT_SOURCE_DIR}
     -P ${CMAKE_CURRENT_SOURCE_DIR}/package/sources.cmake)
+set(module_python "")
+if(TARGET gpureplay_fast)
+    set(module_python -DPYTHON=${Python_EXECUTABLE})
+endif()
 register(test_switches package ${CMAKE_COMMAND} -DSOURCE=${PROJECT_SOURCE_DIR} -DCC=${CMAKE_C_COMPILER}
-    -DGENERATOR=${CMAKE_GENERATOR} -DSCRATCH=${CMAKE_CURRENT_BINARY_DIR}/switches
+    -DGENERATOR=${CMAKE_GENERATOR} -DSCRATCH=${CMAKE_CURRENT_BINARY_DIR}/switches ${module_python}
     -P ${CMAKE_CURRENT_SOURCE_DIR}/package/switches.cmake)
 
 find_program(SHELLCHECK shellcheck)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# cmake -DSOURCE=folder -DSCRATCH=folder -DGENERATOR=... -DCC=... -P switches.cmake
+# cmake -DSOURCE=folder -DSCRATCH=folder -DGENERATOR=... -DCC=... [-DPYTHON=...] -P switches.cmake
 # Configures with good and bad values of the switches: each good one is understood, each bad one refused with the value
 # given and those that are wanted. Without any, the library and the examples are made.
 cmake_minimum_required(VERSION 3.22)
@@ -55,4 +55,27 @@ execute_process(COMMAND ${CMAKE_COMMAND} -S ${SOURCE} -B ${SCRATCH}/default -G $
 if(NOT result EQUAL 0 OR NOT EXISTS ${SCRATCH}/default/examples OR EXISTS ${SCRATCH}/default/tests
         OR EXISTS ${SCRATCH}/default/bench)
     message(SEND_ERROR "without switches: exit ${result}; wanted 0, examples, and no tests or bench:\n${out}${err}")
+endif()
+
+# The extension module takes NumPy's headers from NumPy, not older ones that lie among Python's.
+if(PYTHON)
+    execute_process(COMMAND ${PYTHON} -c "import sysconfig; print(sysconfig.get_path('include'))"
+        OUTPUT_VARIABLE include OUTPUT_STRIP_TRAILING_WHITESPACE)
+    file(GLOB headers RELATIVE ${include} ${include}/*)
+    list(REMOVE_ITEM headers numpy)
+    file(MAKE_DIRECTORY ${SCRATCH}/include/numpy)
+    foreach(header IN LISTS headers)
+        file(CREATE_LINK ${include}/${header} ${SCRATCH}/include/${header} SYMBOLIC)
+    endforeach()
+    foreach(header IN ITEMS arrayobject arrayscalars ndarraytypes npy_common)
+        file(WRITE ${SCRATCH}/include/numpy/${header}.h "#error \"an older NumPy's header\"\n")
+    endforeach()
+    execute_process(COMMAND ${CMAKE_COMMAND} -S ${SOURCE} -B ${SCRATCH}/module -G ${GENERATOR}
+        -DCMAKE_C_COMPILER=${CC} ${plain} -DGPUREPLAY_PYTHON=ON -DPython_EXECUTABLE=${PYTHON}
+        -DPython_INCLUDE_DIR=${SCRATCH}/include OUTPUT_VARIABLE out ERROR_VARIABLE err)
+    execute_process(COMMAND ${CMAKE_COMMAND} --build ${SCRATCH}/module --target gpureplay_fast
+        RESULT_VARIABLE result OUTPUT_VARIABLE built ERROR_VARIABLE built)
+    if(NOT result EQUAL 0)
+        message(SEND_ERROR "NumPy's headers beside others of Python's: exit ${result}:\n${out}${err}${built}")
+    endif()
 endif()
