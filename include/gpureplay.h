@@ -12,6 +12,7 @@
  *   gpureplay/writer.h        how transitions get into a replay
  *   gpureplay/batch.h         the arrays of a batch, and how other streams and libraries read them
  *   gpureplay/priority.h      prioritized replay
+ *   gpureplay/hindsight.h     new goals for transitions: hindsight experience replay
  *   gpureplay/sequences.h     batches of successive transitions
  *   gpureplay/block.h         finished transitions as bytes, which travel between threads, processes and machines
  *   gpureplay/lanes.h         experience that is born on the device, of environments that step together there
@@ -68,6 +69,7 @@
 #include "gpureplay/writer.h"
 #include "gpureplay/batch.h"
 #include "gpureplay/priority.h"
+#include "gpureplay/hindsight.h"
 #include "gpureplay/sequences.h"
 #include "gpureplay/block.h"
 #include "gpureplay/lanes.h"

@@ -19,6 +19,8 @@
 #include "kernels/replay/gather_preprocessed.h"
 #include "kernels/learn/gradient_norm.h"
 #include "kernels/learn/head.h"
+#include "kernels/hindsight/hindsight_find.h"
+#include "kernels/hindsight/hindsight_relabel.h"
 #include "kernels/learn/layer_backward.h"
 #include "kernels/learn/layer_norm.h"
 #include "kernels/grid_sync_probe.h"

@@ -278,7 +278,7 @@ typedef struct gpur_choice_args {
     const float *z;    /* (B, Z), rows `z_pitch` floats apart, without bias */
     const float *bias; /* (Z) */
     float *per_action; /* (B, A) out: of each action its value or its probability; or an action vector */
-    float *value;      /* (B) out of softmax_choice */
+    float *value;      /* (B) out of softmax_choice; of gaussian_choice log pi(a | s) */
     int32_t *action;   /* (B) out; not of noisy_action and gaussian_choice */
     int64_t batch, z_pitch;
     int32_t head, num_actions;
@@ -342,15 +342,18 @@ typedef struct gpur_target_action_args {
 
 /* The value of actions drawn from a policy, by the least of its critics: kernels/learn/soft_value.h. */
 typedef struct gpur_soft_value_args {
-    const float *z;         /* (B, C) of the critics for obs and a drawn action, rows `z_pitch` floats apart, no bias */
-    const float *bias;      /* (C) */
+    const float *z;         /* (B, C), of distributions (B, C N), of the critics for obs and a drawn action, rows
+                               `z_pitch` floats apart, without bias */
+    const float *bias;      /* (C) or (C N) */
     const float *log_prob;  /* (B) of the actions */
     const float *log_alpha; /* (1) */
-    float *dz;              /* (B, C) out, rows `z_pitch` floats apart: gradient of the least value: 1 for it, else 0 */
+    float *dz;              /* as z, out: gradient of the least value */
     float *loss;            /* (B) out: alpha log pi - the least value */
     float *entropy;         /* (B) out: -log pi */
     int64_t batch, z_pitch;
     int32_t critics;
+    gpur_distribution distribution;
+    int32_t head;
 } gpur_soft_value_args;
 
 /* The gradient of a temperature's loss by its logarithm: kernels/learn/soft_value.h. */

@@ -10,6 +10,7 @@
 
 #include "kernels/args_conv.h"
 #include "kernels/args_frames.h"
+#include "kernels/args_hindsight.h"
 #include "kernels/args_lanes.h"
 #include "kernels/args_learn.h"
 #include "kernels/args_priority.h"
@@ -25,7 +26,8 @@
     GPUR_SEQUENCES_KERNEL_LIST(X)                                                                                      \
     GPUR_LEARN_KERNEL_LIST(X)                                                                                          \
     GPUR_RETURNS_KERNEL_LIST(X)                                                                                        \
-    GPUR_CONV_KERNEL_LIST(X)
+    GPUR_CONV_KERNEL_LIST(X)                                                                                           \
+    GPUR_HINDSIGHT_KERNEL_LIST(X)
 
 /* Kernels that call gpur_grid_sync. They are opened by GPUR_KERNEL_COOPERATIVE, and every launch of them is
  * cooperative. */

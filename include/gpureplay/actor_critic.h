@@ -57,7 +57,8 @@ typedef struct gpur_actor_critic_config {
                                         0.99 and epsilon 0.1 under the root [eq. 3] */
     int32_t dual_optimizer;          /* 1: the gradients of the policy, with its entropy, and of the value are clipped
                                         and applied apart, each with mean squares of its own, and the layers that both
-                                        share are changed by both. 0, the default: their sum is applied */
+                                        share are changed by both; optimizer.weight_decay acts once a step. 0, the
+                                        default: their sum is applied */
     int32_t log;                     /* GPUR_LOG_*; default ADD */
     float log_epsilon;               /* e; above 0, below 1, default 1e-6 */
     float policy_floor;              /* f: p = (softmax(logits) + f) / (1 + f num_actions); 0 or more, below 1, default

@@ -61,9 +61,8 @@ typedef struct gpur_apex_config {
     int32_t block_rows;         /* transitions of a block, 1 to 65,536; default 50. There are fewer in it where
                                    rows_under_way says so, and at the end of an actor */
     int32_t compression;        /* level of Zstandard for blocks, 1 to 19; 0, the default: none */
-    int32_t initial_priorities; /* 1, the default: |TD error| by the actor, not for learners with two critics. 0: none,
-                                   so that the replay gives the first one, as in Schaul et al. 2016
-                                   (gpur_replay_config.first_priority) */
+    int32_t initial_priorities; /* 1, the default: |TD error| by the actor. 0: none, so that the replay gives the first
+                                   one, as in Schaul et al. 2016 (gpur_replay_config.first_priority) */
     int32_t replicate;          /* each block is appended so often [appendix A]; 1 to 64, default 1 */
     int64_t pull_period;        /* an actor takes the newest weights after so many of its steps, and with
                                    samples_per_insert also after each block; default 100 */
@@ -95,9 +94,9 @@ typedef struct gpur_apex_config {
     /* Where files of remote actors come from: see gpur_apex_work. It is made if it is not there, and belongs to one
      * learner at a time. NULL, the default: none. */
     const char *folder;
-    /* Of a learner of DPG, whose actors act by vectors: the standard deviation of the noise of each component, whose
-     * range is -1 to 1; 0 or more, default 0.3. Epsilons, eval_epsilon included, have no effect then, and the evaluator
-     * has no noise. */
+    /* Of a learner of DPG, whose actors act by mu(s) and noise: the standard deviation of the noise of each component,
+     * whose range is -1 to 1; 0 or more, default 0.3. It has no effect with SAC. With DPG and SAC epsilons,
+     * eval_epsilon included, have no effect. The evaluator has no noise. */
     float sigma;
     /* Actors elsewhere, whose blocks the caller brings: see gpur_apex_act. Remote actor i has the epsilon of actor i of
      * so many. 0 to 1,024; above 0, `actors` may be 0. Default 0. */
@@ -150,14 +149,17 @@ GPUR_API gpur_status gpur_apex_preset(const char *name, gpur_run_config *run, gp
                                       gpur_apex_config *apex);
 
 /*
- * Creates a run of a learner of DQN or of DPG, which starts its actors at the first gpur_run_advance, and the one that
- * evaluates at the first evaluation. The learner, its replay and the type of environment must outlive the run. While
- * the run exists, no other code may write to the replay or train the learner.
+ * Creates a run of a learner of DQN, DPG or SAC, which starts its actors at the first gpur_run_advance, and the one
+ * that evaluates at the first evaluation. The learner, its replay and the type of environment must outlive the run.
+ * While the run exists, no other code may write to the replay or train the learner.
  *
  * With DPG [ibid., section 3.2 and appendix D] actors act by mu(s) + N(0, sigma^2) in continuous actions, and
  * evaluations by mu(s). With initial_priorities actors have the critic's weights, too, and priorities are |R + gamma^m
- * Q(s', mu(s')) - Q(s, a)|. Environments take vectors of float32 with finite bounds, to which the policy network's
- * range of -1 to 1 is scaled; the replay has them unscaled, as gpur_dpg_create wants them.
+ * Q(s', mu(s')) - Q(s, a)|; of two critics, as TD3 has them, the mean of both errors with the smaller one of both Q(s',
+ * mu(s')). With SAC actors act by actions drawn from the policy, and evaluations by its mean; in the place of Q(s',
+ * mu(s')) stands the smaller Q(s', a') - alpha log pi(a'|s') of the action a' that the actor drew in s'. Environments
+ * take vectors of float32 with finite bounds, to which the policy network's range of -1 to 1 is scaled; the replay has
+ * them unscaled, as gpur_dpg_create wants them.
  *
  * A block that gpur_writer_append_block refuses is counted and dropped, and its actor started again. An actor that
  * evaluates, and dies five times in one evaluation, or once without `restarts`, is given up: that evaluation is
@@ -192,8 +194,10 @@ GPUR_API int64_t gpur_apex_actor_process(gpur_run *run, int32_t actor);
 /* The networks of a learner, for its actors. */
 typedef struct gpur_apex_networks {
     uint64_t size;                     /* sizeof(gpur_apex_networks), as the caller was compiled */
-    const gpur_network_config *acting; /* chooses the actions: the network of DQN, or the policy network of DPG */
-    const gpur_network_config *critic; /* of DPG; NULL: the learner is of DQN */
+    const gpur_network_config *acting; /* chooses the actions: the network of DQN, or the actor of DPG or SAC */
+    const gpur_network_config *critic; /* of DPG or SAC; NULL: the learner is of DQN */
+    int32_t critics;                   /* how many of them the learner has: 1 or 2; 0: 1 */
+    int32_t reserved;                  /* 0 */
 } gpur_apex_networks;
 
 /*
@@ -222,9 +226,10 @@ GPUR_API gpur_status gpur_apex_serve(int32_t connection, const gpur_run_config *
  *                                             renames it; the learner appends its rows and deletes it
  *     FOLDER/blocks/....bad                   a file that was no block of these settings: the learner has skipped it,
  *                                             counted it in refused_blocks, and told the device's log why. It keeps 64
- *     FOLDER/model.safetensors                the weights, of gpur_policy_save, and for DPG critic.safetensors. The
- *                                             learner writes them when it begins and after every 15 files that it
- *                                             took; every pull_period steps a remote actor reads them if they changed
+ *     FOLDER/model.safetensors                the weights, of gpur_policy_save, and for DPG and SAC critic.safetensors.
+ *                                             The learner writes them when it begins and after every 15 files that
+ *                                             it took; every pull_period steps a remote actor reads them if they
+ *                                             changed
  *
  * A remote actor waits for the first weights, and while two files of its number are in the folder, so there are at most
  * two for each; with samples_per_insert it waits until its file was taken. The learner looks for files 20 times a
@@ -326,7 +331,8 @@ GPUR_API gpur_status gpur_apex_receive_start(gpur_run *run, int32_t actor, int64
  * such remote actor, a length below 1, a return that is not finite, or NULL. */
 GPUR_API gpur_status gpur_apex_receive_episode(gpur_run *run, int32_t actor, int64_t length, double episode_return);
 
-/* The bytes of a run's weights, which are those of gpur_policy_get_weights; of DPG of both networks. NULL gives 0. */
+/* The bytes of a run's weights, which are those of gpur_policy_get_weights; of DPG and SAC those of actor and critics,
+ * and of SAC then alpha. NULL gives 0. */
 GPUR_API int64_t gpur_apex_weights_bytes(gpur_run *run);
 
 /*

@@ -165,7 +165,9 @@ GPUR_API gpur_status gpur_writer_append_block(gpur_writer *writer, const void *b
  * of m steps from s by A to s' with the discounted rewards R [Horgan et al. 2018, section 3 and appendix F]. Both Q are
  * those that the actor computed to act in s and in s', so that no second forward pass is needed. For this a transition
  * is complete only at the step after s', where Q(s') is known. Where actions are vectors, Q(s', mu(s')) of the policy's
- * action without noise stands in the place of the maximum [ibid., section 3.2].
+ * action without noise stands in the place of the maximum [ibid., section 3.2]. With two critics the priority is the
+ * mean of both errors, |R + gamma^m V(s') - Q_i(s, A)|, where V(s') is what the learner's target has: the smaller one
+ * of both Q_i(s', mu(s')), or of SAC the smaller one of both Q_i(s', a') minus alpha log pi(a'|s').
  */
 typedef struct gpur_packer gpur_packer;
 
@@ -179,6 +181,8 @@ typedef struct gpur_packer_config {
                              initial priorities, and a field "priority", if there is one, is an extra */
     int32_t observations; /* GPUR_OBSERVATIONS_* of obs, next_obs; default STACKS */
     int32_t compression;  /* as in gpur_block_input; default 0 */
+    int32_t critics;      /* of action vectors with initial priorities: 1, the default, or 2 */
+    int32_t reserved;     /* 0 */
 } gpur_packer_config;
 
 /* Sets every member to its default. `size` is sizeof(gpur_packer_config). Any thread. GPUR_INVALID_ARGUMENT: NULL, or a
@@ -221,12 +225,13 @@ typedef struct gpur_packer_step_input {
     uint8_t terminated, truncated; /* 0 or 1, as in gpur_step_input */
     const void *next_obs;          /* after the step; at an episode's end the last one */
     const float *q;                /* (num_actions) Q values of the observation in which `action` was chosen. Action
-                                      vectors: (2) Q(s, mu(s)), and Q(s, A) of `action` */
-    const float *final_q;      /* (num_actions) with `truncated`: Q values of next_obs; action vectors: Q(s', mu(s')).
+                                      vectors: (1 + critics) Q(s, mu(s)), or what else V(s) is, and
+                                      Q(s, A) of `action` by each critic */
+    const float *final_q;          /* (num_actions) with `truncated`: Q values of next_obs; action vectors: V(s').
                                   NULL: the transitions that end there get the priority NaN, as in
                                   gpur_packer_reset */
-    const void *const *extras; /* as in gpur_step_input */
-    int64_t version;           /* of the weights that computed q */
+    const void *const *extras;     /* as in gpur_step_input */
+    int64_t version;               /* of the weights that computed q */
 } gpur_packer_step_input;
 
 /*

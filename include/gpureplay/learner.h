@@ -185,7 +185,7 @@ GPUR_API gpur_status gpur_learner_get_weight_info(gpur_learner *learner, int32_t
  *   count    the count of gpur_weight_info
  *
  *   GPUR_INVALID_ARGUMENT  an unknown name or `which`, the target network of a learner that has none (an actor-critic,
- *                          or with a cache of returns), another count, or NULL
+ *                          or with a cache of returns) or of SAC's actor or temperature, another count, or NULL
  *   GPUR_OUT_OF_MEMORY     no host memory for a copy of the tensor
  */
 GPUR_API gpur_status gpur_learner_read_weights(gpur_learner *learner, int32_t which, const char *name, float *values,

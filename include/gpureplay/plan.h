@@ -31,7 +31,8 @@ typedef struct gpur_replay_plan {
     int64_t device_bytes;     /* device: what gpur_replay_create allocates, which is ring_bytes + upload_bytes +
                                  priority_bytes + frame_ring_bytes */
     int64_t priority_bytes;   /* device: for a prioritized replay 8.6 bytes a transition (8.64 with
-                                 GPUR_WEIGHT_NORM_MEMORY) and 16 x max_batch; otherwise 0 */
+                                 GPUR_WEIGHT_NORM_MEMORY) and 16 x max_batch; with hindsight 28 bytes a transition
+                                 and 8 more, for the rows of episodes; otherwise 0 */
     int64_t frames;           /* number of frames in the ring of frames */
     int64_t frame_bytes;      /* one frame */
     int64_t frame_pitch;      /* one frame on the device and in staging: frame_bytes rounded up to 16 */

@@ -171,7 +171,10 @@ typedef struct gpur_policy_output {
     float *values;         /* GPUR_HEAD_SOFTMAX_VALUE: (count) V(obs); NULL: not wanted */
     float *action_vectors; /* GPUR_HEAD_TANH_ACTION: (count, num_actions) clip(mu(obs) + sigma N(0, 1), -1, 1), with a
                               number of its own for each component. GPUR_HEAD_SQUASHED_GAUSSIAN: (count, num_actions)
-                              actions in [-1, 1] from its distribution. The only output of both. Other heads: NULL */
+                              actions in [-1, 1] from its distribution. The only output of both, beside log_probs.
+                              Other heads: NULL */
+    float *log_probs; /* GPUR_HEAD_SQUASHED_GAUSSIAN, beside action_vectors: (count) log pi(a | obs), the logarithm of
+                         the density of the action in action_vectors; NULL: not wanted */
 } gpur_policy_output;
 
 /*

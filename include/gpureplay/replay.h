@@ -34,6 +34,7 @@
 #define GPUREPLAY_REPLAY_H
 
 #include "gpureplay/device.h"
+#include "gpureplay/hindsight.h"
 #include "gpureplay/schedule.h"
 
 #ifdef __cplusplus
@@ -51,6 +52,7 @@ typedef struct gpur_replay gpur_replay;
  *   "discount"  (count) float32  gamma x (1 - terminated), unless the schema has a field "discount"
  *   "weight"    (count) float32  the importance weight (priority.h); 1 if sampling was not by priority
  *   "id"        (count) int64    the row ids
+ *   "relabeled" (count) bool     with hindsight (hindsight.h): 1 if the row has a new goal. Not in batches of sequences
  *
  * Each array is contiguous, in device memory, and aligned to 256 bytes. The contents do not change until the last
  * reference is released, or until gpur_replay_sample_into samples into the batch. Any thread may call the functions of
@@ -80,6 +82,7 @@ enum { GPUR_MAX_FIELDS = 64, GPUR_MAX_DIMS = 6, GPUR_MAX_NAME = 64 };
  *                        with terminated 1
  *   priority             one float32: the first priority of a transition in a prioritized replay (priority.h)
  *   weight, id           not allowed: every batch has these arrays
+ *   relabeled            not allowed with hindsight, likewise
  *
  * All other fields are only stored and gathered. The schema is the list of fields; a row of it has at most 64 MiB. This
  * struct will not change: future settings of fields will be arrays in gpur_replay_config.
@@ -262,6 +265,8 @@ typedef struct gpur_replay_config {
                                  as the next */
     int64_t lanes;            /* GPUR_LAYOUT_LANES: environments, 1 to GPUR_MAX_LANES. The capacity is a multiple of it,
                                  lanes x the steps of each that are kept, 2 or more */
+    const gpur_hindsight_config *hindsight; /* new goals for sampled transitions (hindsight.h); read before the call
+                                               returns. NULL, the default: none */
 } gpur_replay_config;
 
 /* Sets every member to its default. `size` is sizeof(gpur_replay_config). The fields have no default and must be set.

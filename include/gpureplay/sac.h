@@ -50,7 +50,10 @@ typedef struct gpur_sac_config {
                                    size of the action vector. Default: two layers of 256 units with ReLU. input_scale
                                    must be 1, and input_shift 0 */
     gpur_network_config critic; /* each Q: dense layers that read obs and then the action, side by side, and GPUR_HEAD_Q
-                                   with num_actions 1. Default: likewise */
+                                   with num_actions 1. Default: likewise. With a head of distributions, as in dpg.h:
+                                   of two targets the distribution with the smaller mean counts, each of its returns
+                                   lessened by discount alpha log pi(a'|s'), and the actor is trained by the smaller of
+                                   both means */
     gpur_optimizer_config actor_optimizer;       /* default Adam with learning rate 3e-4 */
     gpur_optimizer_config critic_optimizer;      /* likewise, of both critics as one */
     gpur_optimizer_config temperature_optimizer; /* likewise, of log alpha */
@@ -75,6 +78,15 @@ typedef struct gpur_sac_config {
 /* Sets every member to its default. `size` is sizeof(gpur_sac_config). Any thread. GPUR_INVALID_ARGUMENT: NULL, or a
  * size below 8 or above 65,536. */
 GPUR_API gpur_status gpur_sac_config_init(gpur_sac_config *config, uint64_t size);
+
+/* Does the same with the settings of FastSAC [Seo et al. 2025b, and its code], for many environments that step together
+ * on a device: layers of 512, 256 and 128 units in the actor and 768, 384 and 192 in the critics, with layer
+ * normalization; critics with distributions of 101 atoms from -20 to 20; AdamW with learning rate 3e-4, beta2 0.95 and
+ * weight_decay 0.001 (of the temperature 0.01), batches of 8,192, target_rate 0.125, temperature 0.001 and
+ * target_entropy 0. Elsewhere that code has gamma 0.97 and eight train steps for each step of all environments. What it
+ * has, and is not here: the mean of both critics in the place of the smaller one; SiLU, in place of which there is
+ * ReLU; a log sigma between -5 and 0; and an actor that is trained in every fourth step. */
+GPUR_API gpur_status gpur_fast_sac_config_init(gpur_sac_config *config, uint64_t size);
 
 /*
  * Creates a learner on `replay`, which must outlive it. All of its memory is allocated here. Any thread, also while

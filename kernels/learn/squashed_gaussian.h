@@ -45,25 +45,36 @@ GPUR_FN float gpur_log_sigma(float z)
     return z < GPUR_LOG_SIGMA_MIN ? GPUR_LOG_SIGMA_MIN : z > GPUR_LOG_SIGMA_MAX ? GPUR_LOG_SIGMA_MAX : z;
 }
 
-/* The policy's components of row b. */
-GPUR_FN void gpur_gaussian_choice_row(const gpur_choice_args *a, const float *z, gpur_explore_row row, float *action)
+/* The logarithm of the density of a component's action, where `noise` is that of its draw. */
+GPUR_FN float gpur_gaussian_log_prob(float noise, float log_sigma, float log_slope)
 {
+    return -(0.5f * noise * noise + log_sigma + GPUR_HALF_LOG_2_PI + log_slope);
+}
+
+/* The policy's components of row b. Returns log pi of their action. */
+GPUR_FN float gpur_gaussian_choice_row(const gpur_choice_args *a, const float *z, gpur_explore_row row, float *action)
+{
+    float log_prob = 0.0f;
     gpur_u32x4 bits;
     memset(&bits, 0, sizeof bits);
     for (int32_t k = 0; k < a->num_actions; k++) {
         const float mean = z[k] + a->bias[k];
         const float log_sigma = gpur_log_sigma(z[a->num_actions + k] + a->bias[a->num_actions + k]);
         const float noise = a->greedy ? 0.0f : gpur_action_noise(a->seed, row, k, &bits);
-        action[k] = gpur_squash(mean + expf(log_sigma) * noise).action;
+        const gpur_squashed squashed = gpur_squash(mean + expf(log_sigma) * noise);
+        action[k] = squashed.action;
+        log_prob += gpur_gaussian_log_prob(noise, log_sigma, squashed.log_slope);
     }
+    return log_prob;
 }
 
 GPUR_KERNEL(gaussian_choice)
 {
     const gpur_span s = gpur_grid_span(at, a->batch);
     for (int64_t b = s.first; b < s.last; b += s.step)
-        gpur_gaussian_choice_row(a, a->z + b * a->z_pitch, gpur_explore_row_of(a->rows, a->step, a->epsilon, b),
-                                 a->per_action + b * a->num_actions);
+        a->value[b] =
+            gpur_gaussian_choice_row(a, a->z + b * a->z_pitch, gpur_explore_row_of(a->rows, a->step, a->epsilon, b),
+                                     a->per_action + b * a->num_actions);
 }
 
 /* Four normal numbers of a draw, numbers 4 group to 4 group + 3. */
@@ -100,7 +111,7 @@ GPUR_KERNEL(gaussian_sample)
             const gpur_squashed squashed = gpur_squash(z[k] + a->bias[k] + expf(log_sigma) * n);
             a->noise[b * actions + k] = n;
             a->action[b * a->action_pitch + k] = squashed.action;
-            log_prob -= 0.5f * n * n + log_sigma + GPUR_HALF_LOG_2_PI + squashed.log_slope;
+            log_prob += gpur_gaussian_log_prob(n, log_sigma, squashed.log_slope);
         }
         a->log_prob[b] = log_prob;
         if (a->entropy)

@@ -34,6 +34,7 @@ enum {
 
     GPUR_RANDOM_TARGET_NOISE = 22, /* noise of a target policy's action, components 4 i to 4 i + 3: plus i << 16 */
     GPUR_RANDOM_POLICY_DRAW = 23,  /* a train step's actions from a policy: normal numbers 4 i to 4 i + 3 in lane i */
+    GPUR_RANDOM_HINDSIGHT = 24, /* new goals of a batch: a learner's plus 1 << 16, its demonstrations' plus 2 << 16 */
 };
 
 GPUR_FN gpur_u32x4 gpur_random_bits(uint64_t seed, uint32_t purpose, uint64_t step, uint32_t lane)

@@ -99,9 +99,9 @@ GPUR_FN uint64_t gpur_mulhi_u64(uint64_t a, uint64_t b)
 {
     return __umul64hi(a, b);
 }
-GPUR_FN void gpur_atomic_add_u64(uint64_t *to, uint64_t x)
+GPUR_FN uint64_t gpur_atomic_add_u64(uint64_t *to, uint64_t x)
 {
-    atomicAdd((unsigned long long *)to, (unsigned long long)x);
+    return atomicAdd((unsigned long long *)to, (unsigned long long)x);
 }
 GPUR_FN void gpur_atomic_add_u32(uint32_t *to, uint32_t x)
 {

@@ -3,9 +3,9 @@
  * for gpur_arrive_u32. */
 #pragma once
 
-GPUR_FN void gpur_atomic_add_u64(uint64_t *to, uint64_t x)
+GPUR_FN uint64_t gpur_atomic_add_u64(uint64_t *to, uint64_t x)
 {
-    __atomic_fetch_add(to, x, __ATOMIC_RELAXED);
+    return __atomic_fetch_add(to, x, __ATOMIC_RELAXED);
 }
 GPUR_FN void gpur_atomic_add_u32(uint32_t *to, uint32_t x)
 {

@@ -30,8 +30,8 @@
  *   gpur_mulhi_u64(a, b)          the upper 64 bits of the product
  *   gpur_prefetch(p)              a hint: on a CPU it prefetches p into the first-level cache
  *   gpur_prefetch_l2(p)           the same for the second-level cache, if the data is too much for the first one
- *   gpur_atomic_add_u64(p, x), gpur_atomic_add_u32, gpur_atomic_and_u32
- *   gpur_atomic_exchange_u32(p, x), gpur_atomic_max_u32, gpur_atomic_min_u32
+ *   gpur_atomic_add_u32(p, x), gpur_atomic_and_u32
+ *   gpur_atomic_add_u64(p, x), gpur_atomic_exchange_u32, gpur_atomic_max_u32, gpur_atomic_min_u32
  *                                 these return the previous value
  *   gpur_arrive_u32(p, n)         counts calls, which are n in all, and returns the number of those before; after the
  *                                 last one the count is 0 again. What a thread wrote before its call, one that gets a

@@ -97,6 +97,7 @@ int64_t gpur_struct_size(const char *name)
         STRUCT(gpur_field),
         STRUCT(gpur_field_info),
         STRUCT(gpur_batch_view),
+        STRUCT(gpur_hindsight_config),
         STRUCT(gpur_sequence_config),
         STRUCT(gpur_lane_draw),
         STRUCT(gpur_lane_stats),

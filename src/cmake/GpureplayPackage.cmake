@@ -22,8 +22,9 @@ trainings, on CPUs and CUDA. This is the shared library.")
 set(CPACK_COMPONENT_DEVELOPMENT_DESCRIPTION
     "Headers, the static library, and files for CMake and pkg-config.")
 set(CPACK_COMPONENT_PROGRAM_DESCRIPTION
-    "gpureplay-train trains agents by fast DQN, DQN(lambda), Ape-X, GA3C, A3C and
-A2C, and plays, evaluates and compares what it has trained.")
+    "gpureplay-train trains agents by fast DQN, QR-DQN, C51, DQN(lambda), DDPG, TD3,
+SAC, Ape-X, GA3C, A3C and A2C, and plays, evaluates and compares what it has
+trained.")
 set(CPACK_COMPONENT_DEVELOPMENT_DEPENDS runtime)
 set(CPACK_COMPONENT_PROGRAM_DEPENDS runtime)
 

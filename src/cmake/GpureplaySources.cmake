@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
 # Sets gpureplay_sources, the source files of this build: all files of these folders, except that of two alternatives
 # only one is used. A test includes this file, too, with every combination of switches.
-set(folders base env env/minatar file device device/cpu replay replay/priority replay/storage replay/lanes replay/writer
-    replay/sampler replay/checkpoint replay/block learn "learn/*" run run/fast_dqn run/ga3c run/apex run/offline
-    run/apex/transport train)
+set(folders base env env/minatar file device device/cpu replay replay/priority replay/hindsight replay/storage
+    replay/lanes replay/writer replay/sampler replay/checkpoint replay/block learn "learn/*" run run/fast_dqn run/ga3c
+    run/apex run/offline run/apex/transport train)
 if(GPUREPLAY_HAS_CUDA)
     list(APPEND folders device/cuda)
 endif()

@@ -21,9 +21,10 @@ static gpur_status build_network(const gpur_action_networks *n, int is_actor, in
                      n->head == GPUR_HEAD_TANH_ACTION ? "GPUR_HEAD_TANH_ACTION (3)"
                                                       : "GPUR_HEAD_SQUASHED_GAUSSIAN (4)");
     else
-        GPUR_REQUIRE(config->head == GPUR_HEAD_Q || (n->takes_distributions && network->distribution.atoms > 0),
-                     "network.head is %" PRId32 "; it must be GPUR_HEAD_Q (0)%s", config->head,
-                     n->takes_distributions ? ", GPUR_HEAD_QUANTILES (5) or GPUR_HEAD_CATEGORICAL (6)" : "");
+        GPUR_REQUIRE(config->head == GPUR_HEAD_Q || network->distribution.atoms > 0,
+                     "network.head is %" PRId32 "; it must be GPUR_HEAD_Q (0), GPUR_HEAD_QUANTILES (5) or "
+                     "GPUR_HEAD_CATEGORICAL (6)",
+                     config->head);
     GPUR_REQUIRE(config->input_scale == 1.0f, "network.input_scale is %g; it must be 1", (double)config->input_scale);
     GPUR_REQUIRE(config->input_shift == 0.0f, "network.input_shift is %g; it must be 0", (double)config->input_shift);
     return GPUR_OK;

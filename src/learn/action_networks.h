@@ -14,10 +14,9 @@ typedef struct gpur_action_networks {
     gpur_network *actor, *critic;
     gpur_network_config *actor_config, *critic_config;
     gpur_optimizer *actor_optimizer;
-    const char *actor_value;     /* names the mean of the actor's values in messages: "mean entropy" */
-    int32_t head;                /* the actor's */
-    int32_t takes_distributions; /* 1: the critics may have a head of distributions */
-    int32_t critics;             /* the setting */
+    const char *actor_value; /* names the mean of the actor's values in messages: "mean entropy" */
+    int32_t head;            /* the actor's */
+    int32_t critics;         /* the setting */
 } gpur_action_networks;
 
 enum { GPUR_ACTOR_NETWORK = 0, GPUR_CRITIC_NETWORK = 1 }; /* of the learner's networks */

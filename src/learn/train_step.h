@@ -95,7 +95,8 @@ typedef struct gpur_train_step {
 } gpur_train_step;
 
 /* Open the passes of an actor over `rows` rows of the batch's input, and back through one over the rows of the
- * batch: by the parameters, or with `by_input` by the input. The step assigns their memory, and closes them. */
+ * batch: by the parameters, or by the `by_input` last numbers of the input. The step assigns their memory, and closes
+ * them. */
 gpur_status gpur_step_open_pass(gpur_train_step *step, gpur_pass *pass, const gpur_network *network, int64_t rows);
 gpur_status gpur_step_open_backward(gpur_train_step *step, gpur_backward *backward, const gpur_pass *pass,
                                     int32_t by_input);

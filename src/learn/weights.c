@@ -81,7 +81,7 @@ static gpur_status find_array(const gpur_trained *n, int32_t which, float **arra
                  "which is %" PRId32 "; it must be GPUR_WEIGHTS_ONLINE, TARGET or GRADIENT (0 to 2)", which);
     GPUR_REQUIRE(arrays[which],
                  "which is GPUR_WEIGHTS_TARGET (1); a learner with a cache of returns, like an actor-critic, has no "
-                 "target network");
+                 "target network, and of soft actor-critic the critics alone have one");
     *array = arrays[which];
     return GPUR_OK;
 }

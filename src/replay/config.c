@@ -5,6 +5,7 @@
 #include "replay/sampler/sampler.h"
 #include "replay/storage/layout.h"
 #include "base/status.h"
+#include "replay/hindsight/hindsight.h"
 #include "gpureplay/priority.h"
 #include "gpureplay/writer.h"
 #include "replay/lanes/lanes.h"
@@ -315,6 +316,8 @@ gpur_status gpur_replay_config_check(const gpur_replay_config *given, gpur_repla
     GPUR_TRY(gpur_ring_layout_check(&c, schema));
     GPUR_TRY(check_priorities(&c, schema));
     GPUR_TRY(check_eviction(&c, schema));
+    if (c.hindsight)
+        GPUR_TRY(gpur_hindsight_check(&c, schema));
     if (c.index_source == GPUR_SOURCE_AUTO)
         c.index_source = c.prioritized ? GPUR_PRIORITIZED_STRATIFIED : GPUR_UNIFORM;
     c.fields = NULL;

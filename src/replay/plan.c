@@ -3,6 +3,7 @@
 
 #include "base/sized.h"
 #include "replay/config.h"
+#include "replay/hindsight/hindsight.h"
 #include "replay/lanes/lanes.h"
 #include "replay/priority/sum_tree.h"
 #include "replay/sampler/batch.h"
@@ -14,6 +15,7 @@ gpur_replay_plan gpur_plan(const gpur_replay_config *checked, const gpur_schema 
     const gpur_frame_layout *const l = &layout->frame_layout;
     const int64_t block_bytes = checked->block_rows * layout->rows.pitch, ids = 2 * checked->max_batch;
     const int scatters = checked->upload == GPUR_UPLOAD_SCATTER || checked->eviction == GPUR_EVICT_BY_PRIORITY;
+    const gpur_batch_extent extent = {2 * l->stack, checked->hindsight != NULL};
     gpur_replay_plan plan = {
         .size = sizeof plan,
         .row_bytes = schema->row_bytes,
@@ -21,7 +23,7 @@ gpur_replay_plan gpur_plan(const gpur_replay_config *checked, const gpur_schema 
         .ring_bytes = checked->capacity * layout->rows.pitch,
         .upload_bytes = GPUR_WINDOW_BYTES + (scatters ? block_bytes : 0),
         .pinned_bytes = checked->staging_blocks * (block_bytes + l->block_frames * l->pitch),
-        .batch_bytes = gpur_batch_layout_of(schema, 2 * l->stack, checked->max_batch).bytes,
+        .batch_bytes = gpur_batch_layout_of(schema, extent, checked->max_batch).bytes,
         .frames = l->frames,
         .frame_bytes = l->frame_bytes,
         .frame_pitch = l->pitch,
@@ -34,7 +36,7 @@ gpur_replay_plan gpur_plan(const gpur_replay_config *checked, const gpur_schema 
         plan.pinned_bytes = plan.batch_bytes = 0;
     }
     plan.pinned_bytes += ids * (int64_t)sizeof(int64_t) + gpur_priorities_pinned_bytes(checked);
-    plan.priority_bytes = gpur_priorities_device_bytes(checked);
+    plan.priority_bytes = gpur_priorities_device_bytes(checked) + gpur_hindsight_bytes(checked);
     plan.device_bytes = plan.ring_bytes + plan.upload_bytes + plan.frame_ring_bytes + plan.priority_bytes;
     return plan;
 }

@@ -21,6 +21,7 @@ static gpur_storage storage_of(gpur_replay *replay)
         .consumer_stream = replay->consumer.stream,
         .copy_stream = replay->copy_stream,
         .priorities = &replay->priorities,
+        .hindsight = &replay->hindsight,
         .frame_index = &replay->frame_index,
     };
 }
@@ -51,10 +52,13 @@ static gpur_status replay_build(gpur_replay *replay)
     GPUR_TRY(gpur_ring_build(&replay->ring, &replay->storage, &replay->window, &plan));
     GPUR_TRY(gpur_priorities_build(&replay->priorities, device, &replay->config, &replay->layout.rows,
                                    replay->ring.rows, replay->window.device, replay->consumer.stream));
+    GPUR_TRY(gpur_hindsight_build(&replay->hindsight, device, c, &replay->layout.rows, replay->ring.rows,
+                                  replay->window.device, replay->consumer.stream));
+    replay->config.hindsight = NULL;
     GPUR_TRY(gpur_frame_index_build(&replay->frame_index, device, &replay->layout.frame_layout, tracked));
     GPUR_TRY(gpur_ingest_build(&replay->ingest, &replay->storage, &replay->ring));
-    return gpur_pool_create(device, &replay->schema, 2 * replay->layout.frame_layout.stack, replay->config.max_batch,
-                            &replay->pool);
+    const gpur_batch_extent extent = {2 * replay->layout.frame_layout.stack, replay->hindsight.device != NULL};
+    return gpur_pool_create(device, &replay->schema, extent, replay->config.max_batch, &replay->pool);
 }
 
 gpur_status gpur_replay_create(gpur_device *device, const gpur_replay_config *config, gpur_replay **out)
@@ -94,6 +98,7 @@ void gpur_replay_destroy(gpur_replay *replay)
     gpur_consumer_destroy(replay);
     gpur_window_destroy(&replay->window);
     gpur_priorities_destroy(&replay->priorities);
+    gpur_hindsight_destroy(&replay->hindsight);
     gpur_ingest_destroy(&replay->ingest);
     gpur_frame_index_destroy(&replay->frame_index);
     gpur_mutex_close(&replay->window_lock);
@@ -194,6 +199,11 @@ gpur_status gpur_replay_get_stats(gpur_replay *replay, gpur_replay_stats *given)
     stats.sampled = atomic_load(&replay->sampled);
     gpur_pool_count(replay->pool, &stats.batches_alive, &stats.batches_made);
     return gpur_sized_write(given, &stats, sizeof stats, "gpur_replay_stats");
+}
+
+int gpur_replay_has_hindsight(const gpur_replay *replay)
+{
+    return replay->hindsight.device != NULL;
 }
 
 const gpur_lane_store *gpur_replay_lanes(const gpur_replay *replay)

@@ -8,6 +8,7 @@
 
 #include "base/mutex.h"
 #include "gpureplay/writer.h"
+#include "replay/hindsight/hindsight.h"
 #include "replay/lanes/lanes.h"
 #include "replay/priority/sum_tree.h"
 #include "replay/sampler/batch.h"
@@ -21,7 +22,7 @@ struct gpur_replay {
     gpur_ring_layout layout; /* layout of rows and frames in their rings */
     gpur_storage storage;    /* what ingest, ring and window see of this handle */
 
-    /* The window lock protects all members from here to `priorities`. A thread that needs the consumer lock, too,
+    /* The window lock protects all members from here to `hindsight`. A thread that needs the consumer lock, too,
      * takes that one first. */
     gpur_mutex window_lock;
     gpur_writer *writers;                     /* list in order of creation */
@@ -33,6 +34,7 @@ struct gpur_replay {
     gpur_ring ring;
     gpur_window_state window;
     gpur_priorities priorities; /* of the rows in the device's window */
+    gpur_hindsight hindsight;   /* of the rows in the device's window; its device is NULL without hindsight */
     gpur_lane_store lanes;      /* GPUR_LAYOUT_LANES: in place of ingest, frame_index and ring */
 
     gpur_consumer consumer;

@@ -46,6 +46,9 @@ gpur_status gpur_replay_find_largest_action(gpur_replay *replay, int64_t *larges
 
 int32_t gpur_replay_links(const gpur_replay *replay); /* frame links of one row; 0: GPUR_LAYOUT_ROWS */
 
+/* 1: samples of the replay get new goals (gpureplay/hindsight.h). */
+int gpur_replay_has_hindsight(const gpur_replay *replay);
+
 /* The storage of a replay of GPUR_LAYOUT_LANES; NULL: it is of another layout. */
 const gpur_lane_store *gpur_replay_lanes(const gpur_replay *replay);
 

@@ -222,4 +222,5 @@ static const char *const shown[] = {"in/s",      "transitions_per_second",
 const gpur_train_system gpur_train_apex_dqn = {APEX(dqn, "learner"),
                                                .acting = offsetof(gpur_train_settings, dqn.network)};
 const gpur_train_system gpur_train_apex_dpg = {APEX(dpg, "dpg"), .acting = offsetof(gpur_train_settings, dpg.actor),
-                                               .critic = offsetof(gpur_train_settings, dpg.critic)};
+                                               .critic = offsetof(gpur_train_settings, dpg.critic),
+                                               .critics = offsetof(gpur_train_settings, dpg.critics)};

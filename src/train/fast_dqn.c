@@ -236,11 +236,25 @@ static gpur_status use_hidden(const gpur_options *o, const char *list, gpur_netw
     return GPUR_OK;
 }
 
+static gpur_status use_critic_head(const gpur_options *o, gpur_network_config *critic, const gpur_train_settings *s)
+{
+    static const int32_t heads[] = {GPUR_HEAD_Q, GPUR_HEAD_QUANTILES, GPUR_HEAD_CATEGORICAL};
+    critic->head = heads[s->critic_head];
+    if (critic->head != GPUR_HEAD_CATEGORICAL)
+        return GPUR_OK;
+    if (critic->atoms == 1)
+        return gpur_refuse(o, "{atoms is} and {critic_head is}; the first must be 2 or more, or 0");
+    if (critic->v_min >= critic->v_max && (critic->v_min != 0.0f || critic->v_max != 0.0f))
+        return gpur_refuse(o, "{v_min is} and {v_max is}; the first must be below the second");
+    return GPUR_OK;
+}
+
 /* What all of these learners share. */
 static gpur_status complete_vectors(const gpur_options *o, int64_t batch_size, gpur_network_config *actor,
                                     gpur_network_config *critic, gpur_train_settings *s)
 {
     const gpur_fast_dqn_config *const run = &s->fast_dqn;
+    GPUR_TRY(use_critic_head(o, critic, s));
     use_lanes(o, s);
     GPUR_TRY(check_run(o, s));
     GPUR_TRY(use_hidden(o, s->hidden, actor));

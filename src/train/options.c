@@ -56,12 +56,18 @@ enum {
     ANY_DPG = GPUR_IN_ANY_DPG,
 };
 
+/* Sets of heads, by their places among those of the option critic_head. */
+enum { WITH_ATOMS = 1 << 1 | 1 << 2, WITH_RETURNS = 1 << 2 };
+
 #define MATH_MEANING                                                                                                   \
     "arithmetic of matrix products and convolutions on a GPU; auto: tf32, or fp32 where a train step is one kernel, "  \
     "and on the CPU fp32. A run keeps what it began with"
 
 #define DECAY_MEANING "of Adam, which is AdamW then: w -= learning rate X w in each train step; 0: none"
 #define RATE_MEANING "of a copy to a target network, target += X (weights - target), above 0; 1: a copy"
+#define ATOMS_MEANING "numbers of a distribution; 0: 200 quantiles, or 51 returns"
+#define V_MIN_MEANING "the smallest of the returns of categorical distributions; it and v_max 0: -10 and 10"
+#define V_MAX_MEANING "the largest"
 #define RATIO_MEANING "that part, which must be a whole number of transitions"
 
 /* The order is that of the file and of the help. */
@@ -164,6 +170,14 @@ static const gpur_option table[] = {
     ROW("n_step", "N", DPG | SAC, INT32, replay.n_step, "steps of a transition's return", .low = 1),
     ROW("gamma", "X", DPG | SAC, FLOAT, replay.gamma, "the discount of a step", .high = 1),
     ROW("hidden", "LIST", DPG | SAC, TEXT, hidden, "a,b,...: the units of the layers of both networks"),
+    ROW("critic_head", "q|quantiles|categorical", DPG | SAC, WORD, critic_head,
+        "critics learn the value of an action, or the distribution of its returns"),
+    ROW("atoms", "N", DPG, INT32, dpg.critic.atoms, ATOMS_MEANING, .high = 65536, .heads = WITH_ATOMS),
+    ROW("atoms", "N", SAC, INT32, sac.critic.atoms, ATOMS_MEANING, .high = 65536, .heads = WITH_ATOMS),
+    ROW("v_min", "X", DPG, FLOAT, dpg.critic.v_min, V_MIN_MEANING, .heads = WITH_RETURNS, .is_signed = 1),
+    ROW("v_min", "X", SAC, FLOAT, sac.critic.v_min, V_MIN_MEANING, .heads = WITH_RETURNS, .is_signed = 1),
+    ROW("v_max", "X", DPG, FLOAT, dpg.critic.v_max, V_MAX_MEANING, .heads = WITH_RETURNS, .is_signed = 1),
+    ROW("v_max", "X", SAC, FLOAT, sac.critic.v_max, V_MAX_MEANING, .heads = WITH_RETURNS, .is_signed = 1),
     ROW("n_step", "N", OFFLINE, INT32, rows.config.n_step, "steps of a transition, as the data have it", .low = 1),
     ROW("error_bound", "X", FAST_DQN, FLOAT, dqn.returns.error_bound, "of the two estimators with error-bound",
         .estimators = WITH_ERROR_BOUND),
@@ -210,6 +224,8 @@ static const gpur_option table[] = {
     ROW("sigma", "X", DPG, FLOAT, fast_dqn.sigma, "standard deviation of the noise, where actions are -1 to 1"),
     ROW("temperature", "X", SAC, FLOAT, sac.temperature, "alpha, with which training begins"),
     ROW("fixed_temperature", "0|1", SAC, SWITCH, sac.fixed_temperature, "1: alpha stays what it is; 0: it is learned"),
+    ROW("target_entropy", "X", SAC, FLOAT, sac.target_entropy,
+        "the policy's entropy for each number of an action, near which a learned alpha keeps it", .is_signed = 1),
     ROW("policy_delay", "N", DPG, INT32, dpg.policy_delay,
         "the actor is trained, and the targets move, in every N-th train step", .low = 1, .high = 64),
     ROW("target_noise", "X", DPG, FLOAT, dpg.target_noise, "standard deviation of the noise on the target's actions"),
@@ -434,11 +450,13 @@ static gpur_status put_number(const gpur_options *o, const gpur_option *option, 
 {
     char *end;
     const double number = strtod(value, &end);
-    const int is_number = *value && !*end && isfinite(number) && number >= 0.0;
+    const int is_finite = *value && !*end && isfinite(number), is_number = is_finite && number >= 0.0;
+    if (option->is_signed && !is_finite)
+        return gpur_refuse(o, "{%s} is \"%s\"; it must be a number", option->name, value);
     if (option->high && !(is_number && number <= (double)option->high))
         return gpur_refuse(o, "{%s} is \"%s\"; it must be a number of 0 to %" PRId64, option->name, value,
                            option->high);
-    if (!is_number)
+    if (!is_number && !option->is_signed)
         return gpur_refuse(o, "{%s} is \"%s\"; it must be a number of 0 or more", option->name, value);
     if (option->kind == GPUR_OPTION_FLOAT)
         *(float *)at = (float)number;
@@ -545,6 +563,8 @@ static const char *reason_against(const gpur_option *option, const gpur_train_se
                "vrc-2021, dqn-lambda-2019-small or vrc-2021-small";
     if (option->estimators && !(option->estimators & 1 << s->dqn.returns.estimator))
         return " and {estimator is}, which does not have it; leave one of them out";
+    if (option->heads && !(option->heads & 1 << s->critic_head))
+        return " and {critic_head is}, which does not have it; leave one of them out";
     if (option->needs_stack && s->replay.layout != GPUR_LAYOUT_FRAMES)
         return ", and {env is}, which does not show one image without channels; leave the option out";
     if (option->needs_demonstrations && !s->demonstrations)

@@ -42,6 +42,7 @@ typedef struct gpur_train_settings {
     int64_t exploration_steps;  /* in which epsilon falls */
     const char *hidden;         /* the units of the layers of DPG's networks, with commas between them */
     char hidden_text[64];       /* of the preset */
+    int32_t critic_head;        /* the place of a critic's head among those of the option */
     int32_t act;                /* 1: by the target network */
     int64_t cache_size;         /* of the cache of returns; 0: as many as train steps draw */
     int32_t prioritized;        /* 0: an Ape-X learner draws uniformly */

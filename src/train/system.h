@@ -67,6 +67,7 @@ typedef struct gpur_train_system {
     size_t source;         /* how its train steps draw, GPUR_SOURCE_*, an int32_t */
     size_t target_period;  /* train steps between two copies to a target network beside actors, an int64_t */
     size_t acting, critic; /* the networks of actors, which may be elsewhere */
+    size_t critics;        /* how many critics they have, an int32_t */
 
     const char *lane, *lanes; /* what an environment belongs to, and several, after their number */
     const char *step_rate;    /* the column of its steps per second; NULL: "env_steps_per_second" */

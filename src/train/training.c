@@ -729,7 +729,9 @@ static gpur_apex_networks networks_of(const gpur_training *t)
     const size_t critic = t->system->critic;
     return (gpur_apex_networks){.size = sizeof(gpur_apex_networks),
                                 .acting = gpur_train_member(&t->settings, t->system->acting),
-                                .critic = critic ? gpur_train_member(&t->settings, critic) : NULL};
+                                .critic = critic ? gpur_train_member(&t->settings, critic) : NULL,
+                                .critics =
+                                    critic ? *(const int32_t *)gpur_train_member(&t->settings, t->system->critics) : 0};
 }
 
 gpur_status gpur_training_serve(gpur_training *t, int32_t connection)

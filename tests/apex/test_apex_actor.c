@@ -56,7 +56,7 @@ static gpur_status take_episode(void *context, const gpur_actor_episode *episode
 
 static int64_t pulled; /* the broadcast whose weights the actor has */
 
-static gpur_status pull(void *context, const gpur_actor_policies *to, unsigned char *room, int *is_newer)
+static gpur_status pull(void *context, gpur_actor_policies *to, unsigned char *room, int *is_newer)
 {
     (void)context;
     return gpur_shared_pull(&shared, to, room, &pulled, is_newer);
@@ -239,7 +239,7 @@ static gpur_status act(gpur_actor_settings *s)
                                         settings.run.env_options,
                                         device,
                                         format,
-                                        {sizeof(gpur_apex_networks), &settings.learner.network, NULL},
+                                        {sizeof(gpur_apex_networks), &settings.learner.network, NULL, 0, 0},
                                         gpur_shared_counts(&shared, s->actor),
                                         &shared};
     pulled = 0;

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Ape-X DPG: an actor's vectors, transitions and priorities against their definition; runs with actors in threads and
- * in processes, a remote actor, evaluations, resumed runs, and what is refused. */
+/* Ape-X of DPG, TD3 and SAC: an actor's vectors, transitions and priorities against their definition; runs with actors
+ * in threads and in processes, a remote actor, evaluations, resumed runs, and what is refused. */
 #include "kernels/lib/random.h"
+#include "learn/acting/policy.h"
+#include "reference/reference_learn.h"
 #include "support/apex_fixture.h"
 #include "support/file_utils.h"
 #include "test.h"
@@ -15,9 +17,14 @@ enum { OBS = 3, BLOCKS = 30, CUT = 37 /* steps of an episode */ };
 static apex_fixture fixture;
 static apex_settings settings;
 
+static void begin_with(const char *name)
+{
+    CHECK_OK(apex_fixture_settings(name, &settings));
+}
+
 static void begin(void)
 {
-    CHECK_OK(apex_fixture_settings("pendulum", &settings));
+    begin_with("pendulum");
 }
 
 static gpur_status open_run(void)
@@ -52,7 +59,7 @@ static gpur_status take_episode(void *context, const gpur_actor_episode *episode
     return GPUR_OK;
 }
 
-static gpur_status pull(void *context, const gpur_actor_policies *to, unsigned char *room, int *is_newer)
+static gpur_status pull(void *context, gpur_actor_policies *to, unsigned char *room, int *is_newer)
 {
     (void)context;
     return gpur_shared_pull(&shared, to, room, &pulled, is_newer);
@@ -73,7 +80,6 @@ static uint64_t joined(uint32_t low, uint32_t high)
 static void open_alone(const gpur_actor_settings *s)
 {
     static unsigned char weights[1 << 20];
-    const gpur_apex_networks networks = {sizeof(gpur_apex_networks), &settings.dpg.actor, &settings.dpg.critic};
     const gpur_u32x4 bits = seeds_of(s);
     gpur_policy_config config;
     CHECK_OK(gpur_device_open("cpu", NULL, &device));
@@ -82,7 +88,8 @@ static void open_alone(const gpur_actor_settings *s)
     CHECK_OK(gpur_block_format_create(&settings.replay, &format));
     CHECK_OK(gpur_policy_config_init(&config, sizeof config));
     config.seed = joined(bits.v[2], bits.v[3]);
-    CHECK_OK(gpur_actor_policies_open(&policies, device, &format->schema, &networks, 1, &config));
+    CHECK_OK(gpur_actor_policies_open(&policies, device, &format->schema, APEX_NETWORKS(&settings), 1, &config));
+    policies.alpha = 0.3f;
     const int64_t bytes = gpur_actor_policies_bytes(&policies);
     CHECK(bytes <= (int64_t)sizeof weights);
     CHECK_OK(gpur_actor_policies_get_weights(&policies, weights));
@@ -104,13 +111,12 @@ static void close_alone(void)
 static void act_alone(gpur_actor_settings *s)
 {
     const gpur_actor_transport transport = {s, take_block, take_episode, pull};
-    const gpur_actor_context context = {
-        .type = settings.run.type,
-        .env_options = "",
-        .device = device,
-        .format = format,
-        .networks = {sizeof(gpur_apex_networks), &settings.dpg.actor, &settings.dpg.critic},
-        .counts = gpur_shared_counts(&shared, s->actor)};
+    const gpur_actor_context context = {.type = settings.run.type,
+                                        .env_options = "",
+                                        .device = device,
+                                        .format = format,
+                                        .networks = *APEX_NETWORKS(&settings),
+                                        .counts = gpur_shared_counts(&shared, s->actor)};
     CHECK_OK(gpur_actor_run(&context, s, &transport));
 }
 
@@ -147,13 +153,86 @@ static float vector_of(const float *obs, float sigma, uint32_t lane, uint64_t st
     return gpur_policy_act(policies.acting, &input, &output) == GPUR_OK ? action : (float)NAN;
 }
 
-static double q_of(const float *obs, float action)
+/* The networks again, in double. */
+static ref_net *actor_net, *critic_nets[2];
+
+/* The net of a tensor, whose name becomes that in the net. */
+static ref_net *net_of(const gpur_policy *policy, const char **name)
 {
+    const int is_second = **name == '2';
+    if (policy == policies.acting)
+        return actor_net;
+    *name += policies.critics > 1 ? 2 : 0;
+    return critic_nets[is_second];
+}
+
+static void read_weights(gpur_policy *policy)
+{
+    static unsigned char bytes[1 << 20];
+    const gpur_params *const params = &policy->network.params;
+    const float *from = (const float *)(const void *)(bytes + 64);
+    CHECK_OK(gpur_policy_get_weights(policy, bytes, gpur_policy_weights_bytes(policy)));
+    for (int32_t i = 0; i < params->tensor_count; i++) {
+        const char *name = params->tensor[i].name;
+        ref_net *const net = net_of(policy, &name);
+        ref_tensor *const tensor = ref_net_find(net, name);
+        TEST_REQUIRE(tensor, "the reference has no tensor %s", name);
+        for (int k = 0; k < tensor->count; k++)
+            tensor->w[k] = (double)*from++;
+    }
+}
+
+static void open_reference(void)
+{
+    const gpur_apex_networks networks = *APEX_NETWORKS(&settings);
+    actor_net = ref_net_create(networks.acting, OBS);
+    for (int i = 0; i < policies.critics; i++)
+        critic_nets[i] = ref_net_create(networks.critic, OBS + 1);
+    read_weights(policies.acting);
+    read_weights(policies.critic);
+}
+
+static void close_reference(void)
+{
+    ref_net_destroy(actor_net);
+    for (int i = 0; i < policies.critics; i++)
+        ref_net_destroy(critic_nets[i]);
+}
+
+static double q_of(int critic, const float *obs, float action)
+{
+    static ref_tape tape;
     const float pair[OBS + 1] = {obs[0], obs[1], obs[2], action};
-    float q = (float)NAN;
-    const gpur_policy_input input = {.size = sizeof input, .count = 1, .obs = pair};
-    const gpur_policy_output output = {.size = sizeof output, .q = &q};
-    return gpur_policy_act(policies.critic, &input, &output) == GPUR_OK ? (double)q : (double)NAN;
+    ref_forward(critic_nets[critic], 0, pair, &tape);
+    return tape.y[0];
+}
+
+/* The value of an observation by an action of the policy, whose density is that of atanh(action) divided by the slope
+ * of tanh there [Haarnoja et al. 2018a, appendix C]. */
+static double value_of(const float *obs, float action)
+{
+    static const double pi = 3.14159265358979323846;
+    static ref_tape tape;
+    double least = q_of(0, obs, action);
+    for (int i = 1; i < policies.critics; i++)
+        least = fmin(least, q_of(i, obs, action));
+    if (!settings.has_sac)
+        return least;
+    ref_forward(actor_net, 0, obs, &tape);
+    const double mean = tape.y[0], sigma = exp(tape.y[1]);
+    const double n = (atanh((double)action) - mean) / sigma;
+    const double log_prob =
+        -0.5 * n * n - log(sigma) - 0.5 * log(2.0 * pi) - log(1.0 - (double)action * (double)action);
+    return least - (double)0.3f * log_prob;
+}
+
+/* A vector drawn as the actor draws it. */
+static float drawn_vector(const float *obs, uint32_t lane, uint64_t step)
+{
+    float action = (float)NAN;
+    const gpur_policy_input input = {.size = sizeof input, .count = 1, .obs = obs, .lane = &lane, .step = &step};
+    const gpur_policy_output output = {.size = sizeof output, .action_vectors = &action};
+    return gpur_policy_act(policies.acting, &input, &output) == GPUR_OK ? action : (float)NAN;
 }
 
 /* The environment played again by the actions in the rows gives their observations to the bit, and these rewards. */
@@ -184,16 +263,22 @@ static void check_row(int64_t t, const double *rewards)
     double reward = 0.0, discount = 1.0;
     for (int64_t i = 0; i < steps; i++, discount *= (double)settings.replay.gamma)
         reward += discount * rewards[t + i];
-    const double next = q_of(r->next_obs, vector_of(r->next_obs, 0.0f, 0, 0));
+    const float action = !settings.has_sac ? vector_of(r->next_obs, 0.0f, 0, 0)
+                         : left > n        ? rows[t + n].action
+                                           : drawn_vector(r->next_obs, ~1u, (uint64_t)(t + left - 1));
+    const double next = value_of(r->next_obs, action);
+    double error = 0.0;
+    for (int i = 0; i < policies.critics; i++)
+        error += fabs(reward + discount * next - q_of(i, r->obs, r->action)) / (double)policies.critics;
     CHECK_NEAR(r->reward, reward, 1e-4);
     CHECK_NEAR(r->discount, discount, 1e-6);
-    CHECK_NEAR(r->priority, fabs(reward + discount * next - q_of(r->obs, r->action)), 1e-4);
+    CHECK_NEAR(r->priority, error, 1e-3);
     CHECK(r->terminated == 0 && r->truncated == (left <= n));
     if (left > n)
         CHECK(memcmp(r->next_obs, rows[t + n].obs, sizeof r->next_obs) == 0);
 }
 
-TEST(an_actors_vectors_and_priorities_are_those_of_their_definition)
+static void check_alone(const char *name)
 {
     static double rewards[BLOCKS * 16 + 16];
     gpur_actor_settings s = {.actor = 1,
@@ -205,8 +290,9 @@ TEST(an_actors_vectors_and_priorities_are_those_of_their_definition)
                              .block_rows = 16,
                              .initial_priorities = 1};
     double noise = 0.0;
-    begin();
+    begin_with(name);
     open_alone(&s);
+    open_reference();
     act_alone(&s);
     const int64_t count = BLOCKS * 16 - CUT;
     for (int64_t t = 0; t < count + CUT; t++)
@@ -214,12 +300,24 @@ TEST(an_actors_vectors_and_priorities_are_those_of_their_definition)
     play_again(&s, count + CUT, rewards);
     for (int64_t t = 0; t < count; t++) {
         check_row(t, rewards);
+        if (settings.has_sac) {
+            CHECK_NEAR(rows[t].action, drawn_vector(rows[t].obs, 1, (uint64_t)t), 1e-6);
+            continue;
+        }
         CHECK_NEAR(rows[t].action, vector_of(rows[t].obs, 0.3f, 1, (uint64_t)t), 1e-5);
         const double off = (double)(rows[t].action - vector_of(rows[t].obs, 0.0f, 0, 0));
         noise += off * off / (double)count;
     }
-    CHECK(sqrt(noise) > 0.2 && sqrt(noise) < 0.35); /* some of it is clipped */
+    CHECK(settings.has_sac || (sqrt(noise) > 0.2 && sqrt(noise) < 0.35)); /* some of it is clipped */
+    close_reference();
     close_alone();
+}
+
+TEST(an_actors_vectors_and_priorities_are_those_of_their_definition)
+{
+    check_alone("pendulum");
+    check_alone("td3");
+    check_alone("sac");
 }
 
 /* Runs. */
@@ -233,10 +331,10 @@ static void check_all_arrived(void)
     CHECK(strcmp(fixture.error, "") == 0);
 }
 
-TEST(actors_in_threads_fill_the_replay_while_both_networks_are_trained)
+static void check_training(const char *name)
 {
     gpur_learner_stats learned = {.size = sizeof learned};
-    begin();
+    begin_with(name);
     settings.run.eval_episodes = 3;
     CHECK_OK(open_run());
     CHECK_OK(gpur_run_advance(fixture.run, 1000, 0));
@@ -254,13 +352,20 @@ TEST(actors_in_threads_fill_the_replay_while_both_networks_are_trained)
     apex_fixture_close(&fixture);
 }
 
+TEST(actors_in_threads_fill_the_replay_while_both_networks_are_trained)
+{
+    check_training("pendulum");
+    check_training("td3");
+    check_training("sac");
+}
+
 /* What an actor has whose first weights are others, when it has pulled. */
 static void pull_with_other_weights(unsigned char *weights)
 {
     static unsigned char room[1 << 20];
     const gpur_apex *const apex = fixture.apex;
     gpur_policy_config config;
-    gpur_actor_policies own = {NULL, NULL};
+    gpur_actor_policies own = {NULL};
     int64_t number = 0;
     int is_newer = 0;
     CHECK_OK(gpur_policy_config_init(&config, sizeof config));
@@ -273,10 +378,11 @@ static void pull_with_other_weights(unsigned char *weights)
 }
 
 /* The train steps are a multiple of broadcast_period. */
-TEST(actors_get_the_newest_weights_of_both_networks)
+static void check_weights(const char *name)
 {
     static unsigned char sent[1 << 20], wanted[1 << 20], got[1 << 20];
-    begin();
+    float log_alpha = 0.0f;
+    begin_with(name);
     CHECK_OK(open_run());
     CHECK_OK(gpur_run_advance(fixture.run, 0, 50));
     const gpur_actor_policies *const p = &fixture.apex->policies;
@@ -289,7 +395,20 @@ TEST(actors_get_the_newest_weights_of_both_networks)
     CHECK(memcmp(sent, wanted, (size_t)bytes) == 0);
     pull_with_other_weights(got);
     CHECK(memcmp(got, wanted, (size_t)bytes) == 0);
+    if (settings.has_sac) {
+        CHECK_OK(
+            gpur_learner_read_weights(fixture.learner, GPUR_WEIGHTS_ONLINE, "temperature.log_alpha", &log_alpha, 1));
+        CHECK(log_alpha != 0.0f);
+        CHECK_NEAR(p->alpha, exp((double)log_alpha), 1e-6);
+    }
     apex_fixture_close(&fixture);
+}
+
+TEST(actors_get_the_newest_weights_of_both_networks)
+{
+    check_weights("pendulum");
+    check_weights("td3");
+    check_weights("sac");
 }
 
 TEST(without_initial_priorities_actors_have_no_critic)
@@ -303,30 +422,18 @@ TEST(without_initial_priorities_actors_have_no_critic)
     apex_fixture_close(&fixture);
 }
 
-TEST(with_two_critics_actors_give_no_initial_priorities)
-{
-    begin();
-    settings.dpg.critics = settings.dpg.policy_delay = 2;
-    CHECK_FAILS(open_run(), GPUR_INVALID_ARGUMENT, "initial_priorities is 1, and the learner has two critics");
-    apex_fixture_close(&fixture);
-    begin();
-    settings.dpg.critics = settings.dpg.policy_delay = 2;
-    settings.apex.initial_priorities = 0;
-    CHECK_OK(open_run());
-    CHECK_OK(gpur_run_advance(fixture.run, 300, 20));
-    check_all_arrived();
-    apex_fixture_close(&fixture);
-}
-
 TEST(actors_in_processes_act_by_both_networks)
 {
-    begin();
-    settings.apex.command = apex_fixture_command("test_apex_dpg", "serve", "pendulum");
-    CHECK_OK(open_run());
-    CHECK_OK(gpur_run_advance(fixture.run, 500, 0));
-    CHECK_OK(apex_fixture_await_actors(&fixture, 3));
-    check_all_arrived();
-    apex_fixture_close(&fixture);
+    static const char *const names[] = {"sac", "td3", "pendulum"};
+    for (int i = 0; i < 3; i++) {
+        begin_with(names[i]);
+        settings.apex.command = apex_fixture_command("test_apex_dpg", "serve", names[i]);
+        CHECK_OK(open_run());
+        CHECK_OK(gpur_run_advance(fixture.run, 500, 0));
+        CHECK_OK(apex_fixture_await_actors(&fixture, 3));
+        check_all_arrived();
+        apex_fixture_close(&fixture);
+    }
     settings.dpg.critic.trunk[0].units = 48; /* another network than the actors' */
     CHECK_OK(open_run());
     CHECK_FAILS(gpur_run_advance(fixture.run, 300, 0), GPUR_INVALID_ARGUMENT, "the networks must be the same");
@@ -354,12 +461,12 @@ static void *work(void *context)
     return context;
 }
 
-TEST(a_remote_actor_finds_both_networks_in_the_folder)
+static void check_folder(const char *name)
 {
     char folder[256], path[512];
     pthread_t thread;
     snprintf(folder, sizeof folder, "%s", test_file_path("apex"));
-    begin();
+    begin_with(name);
     settings.apex.folder = folder;
     settings.apex.actors = 0;
     CHECK_OK(open_run());
@@ -377,6 +484,13 @@ TEST(a_remote_actor_finds_both_networks_in_the_folder)
     }
     apex_fixture_close(&fixture);
     test_remove_folder();
+}
+
+TEST(a_remote_actor_finds_both_networks_in_the_folder)
+{
+    check_folder("pendulum");
+    check_folder("td3");
+    check_folder("sac");
 }
 
 /* Files. */
@@ -484,10 +598,13 @@ TEST(calls_without_both_networks_are_refused)
 {
     begin();
     settings.apex.folder = "/nowhere";
-    gpur_apex_networks networks = {sizeof networks, &settings.dpg.actor, NULL};
+    gpur_apex_networks networks = {sizeof networks, &settings.dpg.actor, NULL, 0, 0};
     CHECK_FAILS(gpur_apex_serve(-1, &settings.run, &settings.replay, &networks, 0), GPUR_INVALID_ARGUMENT,
-                "networks.critic is NULL, and networks.acting is a policy network of DPG");
-    networks = (gpur_apex_networks){sizeof networks, NULL, &settings.dpg.critic};
+                "networks.critic is NULL, and networks.acting is a policy network of DPG or SAC");
+    networks = (gpur_apex_networks){sizeof networks, &settings.dpg.actor, &settings.dpg.critic, 3, 0};
+    CHECK_FAILS(gpur_apex_serve(-1, &settings.run, &settings.replay, &networks, 0), GPUR_INVALID_ARGUMENT,
+                "networks.critics is 3; it must be 0 to 2");
+    networks = (gpur_apex_networks){sizeof networks, NULL, &settings.dpg.critic, 0, 0};
     CHECK_FAILS(gpur_apex_work(&settings.run, &settings.apex, 0, &settings.replay, &networks, 0, NULL, NULL),
                 GPUR_INVALID_ARGUMENT, "networks.acting is NULL");
     CHECK_FAILS(gpur_apex_work(&settings.run, &settings.apex, 0, &settings.replay, NULL, 0, NULL, NULL),
@@ -503,7 +620,6 @@ int main(int argc, char **argv)
     RUN(actors_in_threads_fill_the_replay_while_both_networks_are_trained);
     RUN(actors_get_the_newest_weights_of_both_networks);
     RUN(without_initial_priorities_actors_have_no_critic);
-    RUN(with_two_critics_actors_give_no_initial_priorities);
     RUN(actors_in_processes_act_by_both_networks);
     RUN(a_remote_actor_finds_both_networks_in_the_folder);
     RUN(a_run_is_resumed_with_its_learner);

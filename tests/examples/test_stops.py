@@ -28,7 +28,11 @@ OFFLINE = ("--checkpoint", "500", "--eval-period", "700", "--eval-episodes", "2"
 SYSTEMS = {
     "fast-dqn-small-vectors": ("CartPole-v1", POLE, True),
     "dqn-lambda-2019-small": ("CartPole-v1", (*POLE, "--lambda", "0.5"), True),
+    "qr-dqn": ("CartPole-v1", POLE, True),
+    "c51": ("CartPole-v1", POLE, True),
     "ddpg-small": ("Pendulum", VECTORS, True),
+    "td3-small": ("Pendulum", VECTORS, True),
+    "sac-small": ("Pendulum", VECTORS, True),
     "apex-dqn-small": ("CartPole-v1", ACTORS, False),
     "apex-dpg-small": ("Pendulum", ACTORS, False),
     "ga3c-small": ("CartPole-v1", ("--agents", "4", "--checkpoint", "5000", "--eval-episodes", "2", "--steps",

@@ -66,6 +66,11 @@ def rows_of(folder, kind):
     return [{name: float(cell) if cell else None for name, cell in row.items()} for row in rows]
 
 
+def busiest_of(rates):
+    """The row of the time with the most train steps. After the last row but one none may have come."""
+    return max(rates, key=lambda row: row["train_steps_per_second"])
+
+
 def log_of(folder, kind):
     rows = [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]
     return [{name: cell for name, cell in row.items() if name != "kind"} for row in rows if row["kind"] == kind]
@@ -125,7 +130,7 @@ def episodes_and_rates_add_up(folder):
             assert (row["step"] - 1) % 8 == lane
         assert sum(row["length"] for row in mine) == (mine[-1]["step"] - 1 - lane) / 8 + 1
     rows = rows_of(folder, "rates")
-    last, busiest = rows[-1], max(rows, key=lambda row: row["train_steps_per_second"])
+    last, busiest = rows[-1], busiest_of(rows)
     assert (last["step"], last["train_steps"], last["episodes"]) == (STEPS, STEPS / 4, len(episodes))
     assert busiest["observations_per_inference"] == 8 and busiest["loss"] > 0 and busiest["env_steps_per_second"] > 0
     assert all(row["missing_share"] is None for row in rows)  # of a cache of returns
@@ -326,14 +331,18 @@ def action_vectors_are_trained_by_ddpg_td3_and_sac(folder):
     """With one environment and with several; both go on bit for bit, and are played and evaluated."""
     for name, more in (("one", {"sigma": 0.3, "gamma": 0.98, "n-step": 3, "critic-learning-rate": 0.002}),
                        ("four", {"num-envs": 4}), ("beside", {"num-envs": 2, "concurrent": 1}),
-                       ("td3", {"preset": "td3-small"}), ("sac", {"preset": "sac-small"})):
+                       ("td3", {"preset": "td3-small", "critic-head": "quantiles", "atoms": 11}),
+                       ("sac", {"preset": "sac-small"}),
+                       ("atoms", {"preset": "sac-small", "critic-head": "categorical", "atoms": 21, "v-min": -200,
+                                  "v-max": 0.5, "target-entropy": -0.5})):
         run(*pendulum(out=folder / name, **more))
         run(*pendulum(out=folder / f"{name} parts", **{**more, "steps": 1000}))
         run("--resume", folder / f"{name} parts", "--steps", 2000)
         assert results_of(folder / f"{name} parts") == results_of(folder / name)
         assert [row["step"] for row in rows_of(folder / name, "evaluations")] == [1000, 2000]
-        last = rows_of(folder / name, "rates")[-1]
-        assert (last["step"], last["train_steps"]) == (2000, 2000) and last["mean_q"] < 0, last
+        rates = rows_of(folder / name, "rates")
+        assert (rates[-1]["step"], rates[-1]["train_steps"]) == (2000, 2000), rates[-1]
+        assert busiest_of(rates)["mean_q"] < 0, rates
         lanes = {row["lane"] for row in rows_of(folder / name, "episodes") if row["step"] > 0}
         assert lanes == set(range(more.get("num-envs", 1)))
     config = json.loads((folder / "one/config.json").read_text())
@@ -343,6 +352,10 @@ def action_vectors_are_trained_by_ddpg_td3_and_sac(folder):
     assert (config["replay"]["gamma"], config["replay"]["n_step"]) == (0.98, 3)
     config = json.loads((folder / "td3/config.json").read_text())["dpg"]
     assert (config["critics"], config["policy_delay"], round(config["target_noise"], 6)) == (2, 2, 0.2)
+    assert (config["critic"]["head"], config["critic"]["atoms"]) == ("quantiles", 11)
+    config = json.loads((folder / "atoms/config.json").read_text())["sac"]
+    assert [config["critic"][name] for name in ("head", "atoms", "v_min", "v_max")] == ["categorical", 21, -200, 0.5]
+    assert config["target_entropy"] == -0.5
     config = json.loads((folder / "four/config.json").read_text())["run"]
     assert (config["train_period"], config["train_steps"], config["synchronized"]) == (4, 4, 1)
     for command in ("play", "evaluate"):
@@ -359,8 +372,9 @@ def distributions_of_returns_are_trained_by_qr_dqn_and_c51(folder):
         run("--resume", folder / f"{preset} parts", "--steps", 1600)
         assert results_of(folder / f"{preset} parts") == results_of(folder / preset)
         assert [row["step"] for row in rows_of(folder / preset, "evaluations")] == [800, 1600]
-        last = rows_of(folder / preset, "rates")[-1]
-        assert (last["step"], last["train_steps"]) == (1600, 400) and last["loss"] > 0 and last["mean_q"] != 0, last
+        rates = rows_of(folder / preset, "rates")
+        last, busiest = rates[-1], busiest_of(rates)
+        assert (last["step"], last["train_steps"]) == (1600, 400) and busiest["loss"] > 0 != busiest["mean_q"], rates
         config = json.loads((folder / preset / "config.json").read_text())
         network = config["learner"]["network"]
         assert (network["head"], network["atoms"], network["hidden"]) == (head, atoms, 128), network
@@ -635,6 +649,12 @@ def bad_options_are_refused_before_anything_is_made(folder, whole):
         ([*game, "--preset", "ddpg"], ["CartPole-v1: the environment's actions are discrete"]),
         ([*vectors, "--hidden", "64,,64"], ['--hidden is "64,,64"; it must be 1 to 8 numbers of 1 to 65536, with co']),
         ([*vectors, "--hidden", "0"], ['--hidden is "0"; it must be 1 to 8 numbers']),
+        ([*vectors, "--atoms", "5"], ["--atoms is 5 and --critic-head is q, which does not have it; leave one of the"]),
+        ([*vectors, "--critic-head", "quantiles", "--v-min", "-5"], ["--v-min is -5 and --critic-head is quantiles"]),
+        ([*vectors, "--critic-head", "categorical", "--v-min", "5", "--v-max", "-5"],
+         ["--v-min is 5 and --v-max is -5; the first must be below the second"]),
+        ([*vectors, "--critic-head", "categorical", "--atoms", "1"],
+         ["--atoms is 1 and --critic-head is categorical; the first must be 2 or more, or 0"]),
         ([*vectors, "--checkpoint", "1500"], ["--checkpoint is 1500 and --period is 1000; the first must be a multi"]),
         ([*vectors, "--eval-period", "1500"], ["--eval-period is 1500 and --period is 1000; the first must be a mu"]),
         ([*vectors, "--num-envs", "3", "--period", "100"], ["--period is 100 and --train-period is 3; the first must"]),

@@ -32,8 +32,8 @@ import numpy as np  # noqa: E402
 os.environ["GPUREPLAY_LIBRARY"] = str(Path(sys.argv[1]).resolve())
 sys.path.insert(0, str(ROOT / "src/python"))
 import gpureplay  # noqa: E402
-from gpureplay import (DDPG, DQN, GA3C, ActorCritic, Apex, LaneBuffer, Policy, ReplayBuffer, Run, _c_api,  # noqa: E402
-                       lib)
+from gpureplay import (C51, DDPG, DQN, GA3C, QRDQN, SAC, TD3, ActorCritic, Apex, LaneBuffer, Policy,  # noqa: E402
+                       ReplayBuffer, Run, _c_api, lib)
 
 # What an object contains. A number or an array is compared exactly; Near, what follows from sums of floats in any
 # order, to 5 digits.
@@ -212,18 +212,22 @@ def dqn(head="q", **settings):
     return DQN(learner_rows(**sequences), 2, **{**NETWORK, **STEPS, "head": head, "hidden": 4, **settings})
 
 
+def distributional(learner, **settings):
+    return learner(learner_rows(), 2, **NETWORK, **STEPS, **settings)
+
+
 def conv_dqn():
     fields = {**FIELDS, "obs": ((2, 6, 6), "uint8"), "next_obs": ((2, 6, 6), "uint8")}
     return DQN(learner_rows(fields=fields), 2, head="dueling", hidden=4, seed=4, input_scale=1 / 64,
                trunk=[("conv", 2, 3, 2), 4], double_dqn=True, optimizer="rmsprop_tf", **STEPS)
 
 
-def ddpg():
+def of_actions(learner=DDPG, critic=None, **settings):
     fields = {**FIELDS, "action": ((2,), "float32")}
     buffer = replay(capacity=64, fields=fields)
     columns = {field.name: numbers(field, 0, 48) for field in buffer.fields}
     buffer.extend(**{**columns, "action": columns["action"].astype(np.float32)})
-    return DDPG(buffer, actor={"trunk": [4]}, critic={"trunk": [4]}, seed=4, **STEPS)
+    return learner(buffer, actor={"trunk": [4]}, critic={"trunk": [4], **(critic or {})}, seed=4, **STEPS, **settings)
 
 
 def critic(**settings):
@@ -279,10 +283,6 @@ def learner_contents(agent):
 
 def policy(**settings):
     return Policy(OBS, 2, device=DEVICE, **{**NETWORK, "hidden": 4, **settings})
-
-
-def fill_policy(one):
-    one.act(np.zeros((2, 3), np.float32)) if one.config["head"] != "tanh_action" else None
 
 
 def policy_contents(one):
@@ -370,6 +370,8 @@ def run_contents(run):
 
 # Whole trainings, whose folder goes on.
 
+VECTORS = {"env": "Pendulum", "period": 20, "prepopulation": 32, "capacity": 48, "batch": 8, "checkpoint": 100,
+           "eval_period": 100, "hidden": "4,4"}
 TRAININGS = {
     "fast-dqn": {"preset": "fast-dqn-small-vectors", "num_envs": 2, "target_period": 20, "prepopulation": 32,
                  "capacity": 48, "batch": 8, "checkpoint": 100, "eval_period": 100,
@@ -385,6 +387,10 @@ TRAININGS = {
                  "batch": 8, "checkpoint": 100, "eval_period": 0,
                  "agent": {"actor": {"trunk": [4]}, "critic": {"trunk": [4]}}},
     "ga3c": {"preset": "ga3c-small", "agents": 2, "checkpoint": 100, "agent": {"trunk": [4]}},
+    "td3": {"preset": "td3-small", **VECTORS},
+    "sac": {"preset": "sac-small", **VECTORS},
+    "qr-dqn": {"preset": "qr-dqn", "num_envs": 2, "target_period": 20, "prepopulation": 32, "capacity": 48, "batch": 8,
+               "checkpoint": 100, "eval_period": 100, "agent": {"trunk": [4], "atoms": 3}},
 }
 
 
@@ -531,13 +537,20 @@ def kinds():
                              lane_contents),
         "learner-conv": of_learner(conv_dqn),
         "learner-lambda": of_learner(lambda: dqn(cache_size=32, block_length=8, estimator="peng", lambda_=0.5)),
-        "learner-ddpg": of_learner(ddpg),
+        "learner-norm": of_learner(lambda: dqn(trunk=[(4, "relu", "layer_norm")], optimizer="adam", weight_decay=0.5)),
+        "learner-qr-dqn": of_learner(lambda: distributional(QRDQN, atoms=3)),
+        "learner-c51": of_learner(lambda: distributional(C51, atoms=3, v_min=-8, v_max=8)),
+        "learner-ddpg": of_learner(of_actions),
+        "learner-td3": of_learner(lambda: of_actions(TD3)),
+        "learner-sac": of_learner(lambda: of_actions(SAC)),
         "learner-actor-critic": Kind(critic, fill_critic, learner_contents),
         "learner-actor-critic-dual": Kind(lambda: critic(dual_optimizer=True), fill_critic, learner_contents),
         "policy-q": of_policy(head="q"),
         "policy-dueling": of_policy(head="dueling"),
         "policy-softmax": of_policy(head="softmax_value"),
         "policy-tanh": of_policy(head="tanh_action"),
+        "policy-squashed-gaussian": of_policy(head="squashed_gaussian"),
+        "policy-quantiles": of_policy(head="quantiles", atoms=3),
         "run-fast-dqn": Kind(fast_dqn, fill_run, run_contents),
         "run-dqn-lambda": Kind(lambda: fast_dqn(cache_size=40, block_length=8, estimator="peng", lambda_=0.5),
                                fill_run, run_contents),

@@ -234,6 +234,7 @@ TEST(bad_calls_are_refused_and_compute_nothing)
     REFUSED(policy, out.q = vectors, others);
     REFUSED(policy, in.epsilon = sigma, others);
     REFUSED(policy, in.greedy = 1, others);
+    REFUSED(policy, out.log_probs = vectors, "log_probs is given; it needs GPUR_HEAD_SQUASHED_GAUSSIAN (4)");
     REFUSED(policy, in.count = MAX_COUNT + 1, "count is 65; it must be 1 to max_batch, 64");
     CHECK(vectors[0] == 7);
     CHECK_OK(gpur_policy_config_init(&c, sizeof c));

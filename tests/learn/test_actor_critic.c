@@ -162,8 +162,11 @@ static void reference_step(reference *r, const gpur_actor_critic_config *c, cons
     losses->entropy /= (double)b->count, losses->mean_value /= (double)b->count;
     losses->gradient_norm = ref_dqn_update(r->nets[0], &r->step, t);
     copy_weights(r->nets[1], r->nets[0]);
-    if (nets == 2)
-        ref_dqn_update(r->nets[1], &r->step, t);
+    if (nets == 2) { /* weights decay once */
+        gpur_dqn_config second = r->step;
+        second.optimizer.weight_decay = 0;
+        ref_dqn_update(r->nets[1], &second, t);
+    }
     copy_weights(r->nets[0], r->nets[1]);
     losses->learning_rate = ref_schedule(&c->optimizer.learning_rate, t - 1);
 }
@@ -220,9 +223,11 @@ static void check_steps(const gpur_actor_critic_config *c, int is_image)
 
 TEST(train_steps_agree_with_the_reference)
 {
-    for (int i = 0; i < 6; i++) {
+    for (int i = 0; i < 8; i++) {
         gpur_actor_critic_config c = config_of(i % 2 ? 7 : 0);
-        c.dual_optimizer = i / 2 == 1;
+        c.dual_optimizer = i / 2 == 1 || i == 7;
+        if (i >= 6)
+            c.optimizer.kind = GPUR_ADAM, c.optimizer.epsilon = 1e-5f, c.optimizer.weight_decay = 5;
         if (i / 2 == 2)
             c.optimizer.clip_norm = 0.5f;
         c.optimizer.clip_value = i == 5 ? 0.1f : 0.0f;

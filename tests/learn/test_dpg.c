@@ -33,7 +33,7 @@ typedef struct training {
     int period, critics, delay;
     float noise, noise_clip;
     int32_t head, atoms; /* of critics of distributions */
-    int norm;      /* 1: all layers are normalized */
+    int norm;            /* 1: all layers are normalized */
 } training;
 
 static gpur_dpg_config config_of(const training *t)
@@ -796,6 +796,29 @@ TEST(the_settings_of_td3_are_those_of_the_paper)
     CHECK_FAILS(gpur_td3_config_init(NULL, sizeof c), GPUR_INVALID_ARGUMENT, "gpur_dpg_config is NULL");
 }
 
+TEST(the_settings_of_fast_td3_are_those_of_its_code)
+{
+    static const int32_t units[] = {512, 256, 128};
+    gpur_dpg_config c;
+    CHECK_OK(gpur_fast_td3_config_init(&c, sizeof c));
+    CHECK(c.size == sizeof c && c.critics == 2 && c.policy_delay == 2 && c.batch_size == 32768 && c.target_period == 1);
+    CHECK(c.target_noise == 0.001f && c.target_noise_clip == 0.5f && c.target_rate == 0.1f);
+    CHECK(c.action_gradient_clip == 0 && c.actor.trunk_count == 3 && c.critic.trunk_count == 3);
+    for (int i = 0; i < 3; i++) {
+        CHECK(c.actor.trunk[i].units == units[i] && c.critic.trunk[i].units == 2 * units[i]);
+        CHECK(c.actor.trunk[i].activation == GPUR_RELU && c.critic.trunk[i].activation == GPUR_RELU);
+        CHECK(c.actor.trunk[i].norm == 0 && c.critic.trunk[i].norm == 0);
+    }
+    CHECK(c.critic.head == GPUR_HEAD_CATEGORICAL && c.critic.atoms == 101);
+    CHECK(c.critic.v_min == -250 && c.critic.v_max == 250);
+    const gpur_optimizer_config *const optimizers[] = {&c.actor_optimizer, &c.critic_optimizer};
+    for (int i = 0; i < 2; i++)
+        CHECK(optimizers[i]->kind == GPUR_ADAM && optimizers[i]->learning_rate.first == 3e-4f &&
+              optimizers[i]->learning_rate.last == 3e-4f && optimizers[i]->beta2 == 0.999f &&
+              optimizers[i]->weight_decay == 0.1);
+    CHECK_FAILS(gpur_fast_td3_config_init(NULL, sizeof c), GPUR_INVALID_ARGUMENT, "gpur_dpg_config is NULL");
+}
+
 /* mu(s) of all rows, without noise. */
 static gpur_status act(gpur_policy *policy, float *vectors)
 {
@@ -1260,6 +1283,7 @@ int main(int argc, char **argv)
         RUN(a_delayed_actor_goes_on_from_a_file_with_the_same_bits);
         RUN(the_step_that_spoils_a_delayed_actor_has_the_learners_number);
         RUN(the_settings_of_td3_are_those_of_the_paper);
+        RUN(the_settings_of_fast_td3_are_those_of_its_code);
         RUN(a_policy_acts_by_the_actor_that_was_published);
         RUN(a_policy_values_by_the_critic_that_was_published);
         RUN(files_of_other_networks_are_refused);

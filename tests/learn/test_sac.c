@@ -24,6 +24,7 @@ typedef struct training {
     int32_t source, critics, fixed;
     int batch, activation, hidden;
     float temperature, rate;
+    int32_t head, atoms;   /* of critics of distributions */
     int64_t period, empty; /* empty above 0: before every such step the window is empty for 3 steps */
 } training;
 
@@ -35,6 +36,10 @@ static gpur_sac_config config_of(const training *t)
     c.critic = network_fixture_config(11, 6, GPUR_TANH, GPUR_HEAD_Q, t->hidden, 1);
     for (int i = 0; i < 2 && t->activation; i++)
         c.actor.trunk[i].activation = c.critic.trunk[i].activation = t->activation;
+    if (t->head)
+        c.critic.head = t->head, c.critic.atoms = t->atoms;
+    if (t->head == GPUR_HEAD_CATEGORICAL)
+        c.critic.v_min = -3.0f, c.critic.v_max = 2.0f;
     c.actor.trunk_count = c.critic.trunk_count = t->hidden ? 1 : 2;
     c.actor_optimizer.learning_rate = (gpur_schedule){.first = 3e-3f, .last = 1e-3f, .begin = 2, .steps = 9};
     c.critic_optimizer.learning_rate.first = c.critic_optimizer.learning_rate.last = 5e-3f;
@@ -329,6 +334,9 @@ TEST(train_steps_agree_with_the_reference)
         {.steps = 12, .activation = GPUR_RELU, .batch = 100, .rate = 0.005f},
         {.steps = 12, .hidden = 5, .batch = 7, .empty = 4},
         {.steps = 6, .batch = 1, .critics = 1},
+        {.steps = 12, .head = GPUR_HEAD_CATEGORICAL, .atoms = 21, .prioritized = 1},
+        {.steps = 12, .head = GPUR_HEAD_QUANTILES, .atoms = 7, .hidden = 5, .empty = 4},
+        {.steps = 12, .head = GPUR_HEAD_CATEGORICAL, .atoms = 11, .critics = 1, .fixed = 1, .temperature = 0.2f},
     };
     const int count = IN_RACE_CHECK ? 2 : (int)(sizeof trainings / sizeof *trainings);
     for (int i = 0; i < count; i++)
@@ -376,12 +384,11 @@ static void check_slopes(comparison *c, const char *network)
     }
 }
 
-TEST(gradients_are_finite_differences_of_the_losses)
+static void check_differences(const training *t)
 {
-    static const training t = {.steps = 1, .batch = 12};
     static comparison c;
     memset(&c, 0, sizeof c);
-    c.t = &t, c.config = config_of(&t);
+    c.t = t, c.config = config_of(t);
     c.critic = update_of(&c.config.critic_optimizer, c.config.target_period, c.config.target_rate);
     CHECK_OK(dpg_fixture_open(&fixture, device, 0));
     c.sac = learner_of(&c.config);
@@ -401,6 +408,17 @@ TEST(gradients_are_finite_differences_of_the_losses)
     close_reference(&c.reference);
     gpur_learner_destroy(c.sac);
     dpg_fixture_close(&fixture);
+}
+
+TEST(gradients_are_finite_differences_of_the_losses)
+{
+    static const training trainings[] = {
+        {.steps = 1, .batch = 12},
+        {.steps = 1, .batch = 6, .head = GPUR_HEAD_CATEGORICAL, .atoms = 11},
+        {.steps = 1, .batch = 6, .head = GPUR_HEAD_QUANTILES, .atoms = 5},
+    };
+    for (int i = 0; i < 3; i++)
+        check_differences(&trainings[i]);
 }
 
 /* Bits. */
@@ -571,7 +589,8 @@ TEST(settings_that_do_not_fit_are_refused_with_the_reason)
     c = good, c.actor.num_actions = 2, check_refused(&c, "field \"action\" has 3 numbers, and the network's");
     c = good, c.actor.head = GPUR_HEAD_TANH_ACTION;
     check_refused(&c, "actor: network.head is 3; it must be GPUR_HEAD_SQUASHED_GAUSSIAN (4)");
-    c = good, c.critic.head = GPUR_HEAD_DUELING, check_refused(&c, "critic: network.head is 1; it must be GPUR_HEAD_Q");
+    c = good, c.critic.head = GPUR_HEAD_DUELING;
+    check_refused(&c, "critic: network.head is 1; it must be GPUR_HEAD_Q (0), GPUR_HEAD_QUANTILES (5) or");
     c = good, c.critic.num_actions = 3, check_refused(&c, "critic: network.num_actions is 3; it must be 1");
     c = good, c.actor.input_scale = 2, check_refused(&c, "actor: network.input_scale is 2; it must be 1");
     c = good, c.critics = 3, check_refused(&c, "critics is 3; it must be 1 to 2");

@@ -66,11 +66,11 @@ static gpur_weight_info find(gpur_learner *sac, const char *name)
 }
 
 /* Weights and biases of the actor's layers are sequences 10 to 17, and those of the critics' 20 to 25 and 30 to 35. */
-static void write_weights(gpur_learner *sac)
+static void write_weights(gpur_learner *sac, const torch_gradient *tensors)
 {
     double limit = 0;
     for (uint32_t t = 0; t < TENSORS; t++) {
-        const char *const name = torch_gradients[t].name;
+        const char *const name = tensors[t].name;
         const gpur_weight_info info = find(sac, name);
         const uint32_t sequence = t < 8 ? 10 + t : t < 14 ? 20 + t - 8 : 30 + t - 14;
         CHECK(info.count > 0 && info.count <= LARGEST_TENSOR);
@@ -111,15 +111,14 @@ static gpur_sac_config config_of(void)
     return c;
 }
 
-TEST(soft_actor_critic_trains_as_pytorchs)
+static void check_training(const gpur_sac_config *config, const torch_gradient *gradients, const double (*steps)[8])
 {
     gpur_replay *replay = NULL;
     gpur_writer *writer = NULL;
     gpur_learner *sac = NULL;
-    const gpur_sac_config config = config_of();
     CHECK_OK(make_replay(&replay, &writer));
-    CHECK_OK(gpur_sac_create(replay, &config, &sac));
-    write_weights(sac);
+    CHECK_OK(gpur_sac_create(replay, config, &sac));
+    write_weights(sac, gradients);
     for (int step = 0; step < TORCH_STEPS; step++) {
         gpur_learner_stats got = {.size = sizeof got};
         float slope = 0;
@@ -131,13 +130,27 @@ TEST(soft_actor_critic_trains_as_pytorchs)
             got.loss,        got.policy_loss, got.mean_q, got.gradient_norm, got.policy_gradient_norm,
             got.temperature, got.entropy,     slope};
         for (int i = 0; i < 8; i++)
-            CHECK_NEAR(reported[i], torch_steps[step][i], 1e-4 * fabs(torch_steps[step][i]) + 1e-5);
+            CHECK_NEAR(reported[i], steps[step][i], 1e-4 * fabs(steps[step][i]) + 1e-5);
     }
     for (int t = 0; t < TENSORS; t++)
-        check_gradient(sac, &torch_gradients[t]);
+        check_gradient(sac, &gradients[t]);
     gpur_learner_destroy(sac);
     gpur_writer_destroy(writer);
     gpur_replay_destroy(replay);
+}
+
+TEST(soft_actor_critic_trains_as_pytorchs)
+{
+    const gpur_sac_config config = config_of();
+    check_training(&config, torch_gradients, torch_steps);
+}
+
+TEST(critics_of_distributions_train_as_pytorchs)
+{
+    gpur_sac_config config = config_of();
+    config.critic.head = GPUR_HEAD_CATEGORICAL, config.critic.atoms = TORCH_ATOMS;
+    config.critic.v_min = TORCH_V_MIN, config.critic.v_max = TORCH_V_MAX;
+    check_training(&config, torch_gradients_of_atoms, torch_steps_of_atoms);
 }
 
 int main(int argc, char **argv)
@@ -145,6 +158,7 @@ int main(int argc, char **argv)
     test_main_begin(argc, argv);
     device = test_device();
     RUN(soft_actor_critic_trains_as_pytorchs);
+    RUN(critics_of_distributions_train_as_pytorchs);
     gpur_device_close(device);
     return test_main_end();
 }

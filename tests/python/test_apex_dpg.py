@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Ape-X DPG: actors in threads and processes that act by vectors, environments in C and in Python, trainings with their
-files, the control suite, and what is refused."""
+"""Ape-X of DPG, TD3 and SAC: actors in threads and processes that act by vectors, environments in C and in Python,
+trainings with their files, the control suite, and what is refused."""
 
 import contextlib
 import importlib.util
@@ -57,12 +57,12 @@ def small(env="Pendulum", **options):
 
 
 @contextlib.contextmanager
-def learner(features, actions, **settings):
+def learner(features, actions, kind=gpureplay.DDPG, **settings):
     fields = {"obs": ((features,), "float32"), "action": ((actions,), "float32"), "reward": "float32",
               "next_obs": ((features,), "float32"), "terminated": "bool", "truncated": "bool", "discount": "float32",
               "priority": "float32"}
     with gpureplay.ReplayBuffer(20_000, fields, device="cpu", prioritized=True, min_size=100, block_rows=64) as buffer:
-        yield gpureplay.DDPG(buffer, **{"actor": {"trunk": [16]}, "critic": {"trunk": [16]}, "batch_size": 16,
+        yield kind(buffer, **{"actor": {"trunk": [16]}, "critic": {"trunk": [16]}, "batch_size": 16,
                                         **settings})
 
 
@@ -91,6 +91,22 @@ def test_actors_in_threads():
     evaluations = [event for event in events if event.kind == "evaluation"]
     assert len(evaluations) == 1 and evaluations[0].length == 400 
     assert {event.epsilon for event in events if event.kind == "started" and event.env_index < 2} == {0.5}
+
+
+@pytest.mark.parametrize("processes", [False, True])
+@pytest.mark.parametrize("kind", [gpureplay.TD3, gpureplay.SAC])
+@pytest.mark.parametrize("head", ["q", "categorical"])
+def test_actors_of_two_critics(kind, head, processes):
+    critic = {"trunk": [16], **({"head": head, "atoms": 11, "v_min": -50, "v_max": 0} if head != "q" else {})}
+    with learner(3, 1, kind, critic=critic) as agent, \
+            gpureplay.Apex(agent, "Pendulum", actors=2, processes=processes, block_rows=10) as run:
+        run.advance(train_steps=20)
+        run.set_actors(0)
+        run.advance()
+        rows = rows_of(agent)
+        assert np.abs(rows["action"]).max() <= 1 and np.std(rows["action"]) > 0.1
+        known = rows["priority"][~np.isnan(rows["priority"])]
+        assert len(known) >= 50 and (known >= 0).all() and np.std(known) > 0
 
 
 def test_environments_in_python_get_actions_within_their_bounds(echo):
@@ -195,7 +211,7 @@ def test_agents_and_environments_that_do_not_fit_are_refused():
             gpureplay.Apex(agent, "Pendulum")
         with pytest.raises(gpureplay.InvalidArgument, match="a float that is 0 or more|sigma is -1"):
             gpureplay.Apex(agent, "Pendulum", sigma=-1.0)
-    with pytest.raises(TypeError, match="it must be a gpureplay.DQN or a gpureplay.DDPG"):
+    with pytest.raises(TypeError, match="it must be a gpureplay.DQN, DDPG, TD3 or SAC"):
         gpureplay.Apex(None, "Pendulum")
 
 

@@ -105,6 +105,28 @@ def test_train_steps_of_td3_are_those_of_the_formulas():
             np.testing.assert_allclose(td3.target_weights[name], wanted, rtol=1e-5, atol=1e-6)
 
 
+def test_fast_td3_has_the_settings_of_its_code_and_trains_on_lanes():
+    lanes = gpureplay.LaneBuffer(8, 20, {"obs": ((3,), "float32"), "action": ((2,), "float32")}, device="cpu")
+    config = gpureplay.FastTD3(lanes, batch_size=64).config
+    assert config["actor"]["trunk"] == [(512, "relu"), (256, "relu"), (128, "relu")] and config["critics"] == 2
+    assert config["critic"]["trunk"] == [(1024, "relu"), (512, "relu"), (256, "relu")]
+    assert config["critic"]["head"] == "categorical" and config["critic"]["atoms"] == 101
+    assert config["target_rate"] == 0.1 and config["actor"]["weight_decay"] == 0.1
+    learner = gpureplay.FastTD3(lanes, batch_size=64, critic={"v_min": -10, "v_max": 10, "trunk": [32]},
+                                actor={"trunk": [32]})
+    assert repr(learner).startswith("<gpureplay.FastTD3, actions of 2 numbers, on cpu; batch_size=64")
+    rng = np.random.default_rng(1)
+    obs = rng.standard_normal((8, 3)).astype(np.float32)
+    for _ in range(20):
+        final = rng.standard_normal((8, 3)).astype(np.float32)
+        lanes.add(obs=obs, action=rng.uniform(-1, 1, (8, 2)).astype(np.float32), reward=final[:, 0].copy(),
+                  terminated=np.zeros(8, bool), final_obs=final)
+        obs = final
+    learner.train(10)
+    learner.sync()
+    assert learner.stats.steps == 10 and np.isfinite(learner.stats.critic_loss)
+
+
 def test_td3_has_the_settings_of_its_paper_and_takes_others():
     buffer = buffer_of(rows_of())
     config = gpureplay.TD3(buffer).config

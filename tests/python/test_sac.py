@@ -55,6 +55,23 @@ def test_it_has_the_settings_of_its_paper_and_takes_others():
     assert learner.stats.temperature == pytest.approx(0.5) and learner.stats.entropy != 0
 
 
+def test_fast_sac_has_the_settings_of_its_code_and_trains():
+    buffer = buffer_of(rows_of())
+    config = gpureplay.FastSAC(buffer, batch_size=ROWS).config
+    assert config["actor"]["trunk"] == [(units, "relu", "layer_norm") for units in (512, 256, 128)]
+    assert config["critic"]["trunk"] == [(units, "relu", "layer_norm") for units in (768, 384, 192)]
+    assert config["actor"]["learning_rate"] == 3e-4 and config["actor"]["beta2"] == pytest.approx(0.95)
+    assert config["actor"]["weight_decay"] == config["critic"]["weight_decay"] == 0.001
+    assert config["temperature_optimizer"]["weight_decay"] == 0.01
+    assert config["critic"]["head"] == "categorical" and config["critic"]["atoms"] == 101
+    assert config["critic"]["v_min"] == -20 and config["critic"]["v_max"] == 20
+    assert config["temperature"] == pytest.approx(0.001) and config["target_entropy"] == 0
+    assert config["target_rate"] == 0.125 and config["critics"] == 2
+    learner = gpureplay.FastSAC(buffer, **NETWORKS, batch_size=32)
+    assert repr(learner).startswith("<gpureplay.FastSAC, actions of 2 numbers, on cpu; batch_size=32")
+    trained(learner)
+
+
 def test_the_temperature_is_a_weight_that_is_learned_and_can_be_set():
     learner = make(rows_of(), temperature=0.25)
     assert learner.stats.temperature == 0.25
@@ -67,6 +84,15 @@ def test_the_temperature_is_a_weight_that_is_learned_and_can_be_set():
     assert learner.stats.temperature == pytest.approx(np.exp(-2), rel=1e-5)
 
 
+def test_the_critics_alone_have_targets():
+    learner = make(rows_of())
+    critics = {name: value for name, value in learner.weights.items() if name.startswith("critic.")}
+    assert list(learner.target_weights) == list(critics)
+    assert all(np.array_equal(value, critics[name]) for name, value in learner.target_weights.items())
+    with pytest.raises(KeyError, match="is no tensor of the network; they are critic.1"):
+        _ = learner.target_weights["actor.trunk.0.weight"]
+
+
 def test_policies_draw_or_act_by_the_mean():
     rows = rows_of()
     learner = make(rows)
@@ -77,6 +103,28 @@ def test_policies_draw_or_act_by_the_mean():
     trained(learner)
     policy.pull(learner)
     assert policy.version == 9 and (policy.act_vectors(rows["obs"], greedy=True) != greedy).any()
+
+
+def check_goes_on(first, second, path):
+    first.save(path)
+    second.load(path)
+    first.train(7)
+    second.train(7)
+    for name, value in first.weights.items():
+        assert np.array_equal(value, second.weights[name]), name
+
+
+@needs_files
+@pytest.mark.parametrize("critic", [{"head": "quantiles", "atoms": 11},
+                                    {"head": "categorical", "atoms": 21, "v_min": -6.0, "v_max": 3.0}])
+def test_critics_learn_distributions(critic, tmp_path):
+    networks = {**NETWORKS, "critic": {**NETWORKS["critic"], **critic}}
+    first, second = make(rows_of(), **networks), make(rows_of(), **networks)
+    assert critic.items() <= first.config["critic"].items()
+    trained(first, 20)
+    check_goes_on(first, second, tmp_path / "sac.safetensors")
+    with pytest.raises(gpureplay.InvalidArgument, match="head"):
+        make(rows_of()).load(tmp_path / "sac.safetensors")
 
 
 def test_an_actor_learns_the_best_action_and_its_entropy_the_target():
@@ -99,12 +147,7 @@ def test_an_actor_learns_the_best_action_and_its_entropy_the_target():
 def test_training_goes_on_from_a_file_and_a_policy_opens_it(tmp_path):
     first, second = make(rows_of()), make(rows_of(), temperature=0.5)
     trained(first, 5)
-    first.save(tmp_path / "sac.safetensors")
-    second.load(tmp_path / "sac.safetensors")
-    first.train(7)
-    second.train(7)
-    for name, value in first.weights.items():
-        assert np.array_equal(value, second.weights[name]), name
+    check_goes_on(first, second, tmp_path / "sac.safetensors")
     first.save(tmp_path / "sac.safetensors")
     with gpureplay.Policy.open(tmp_path / "sac.safetensors", device="cpu", seed=3) as policy:
         obs = rows_of()["obs"]
@@ -145,5 +188,3 @@ def test_what_does_not_fit_is_refused():
              r"critic: trunk\[0\] is a convolution \(\"conv\"\); soft actor-critic needs dense layers")):
         with pytest.raises(error, match=text):
             gpureplay.SAC(buffer, **settings)
-    with pytest.raises(TypeError, match="it must be a gpureplay.DQN"):
-        gpureplay.Apex(make(rows_of()), "Pendulum", actors=1)

@@ -611,27 +611,36 @@ def test_runs_close_with_their_learner_and_in_any_order():
             run.advance(1)
 
 
-def test_the_interpreter_ends_with_an_open_run():
-    out, err = run("""
+@pytest.mark.parametrize("is_training", [False, True])
+def test_the_interpreter_ends_beside_a_call_of_a_daemon_thread(is_training):
+    out, err = run(f"""
 class Env:
     from gymnasium import spaces
     observation_space, action_space = spaces.Box(0, 1, (2,)), spaces.Discrete(2)
+    steps = 0
     def reset(self, seed=None, options=None):
-        return np.zeros(2), {}
+        return np.zeros(2), {{}}
     def step(self, action):
-        return np.ones(2), 1.0, False, False, {}
+        Env.steps += 1
+        return np.ones(2), 1.0, False, False, {{}}
     def close(self):
         pass
-fields = {"obs": ((2,), "float32"), "action": "int32", "reward": "float32", "next_obs": ((2,), "float32"),
-          "terminated": "bool", "truncated": "bool"}
-buffer = gpureplay.ReplayBuffer(500, fields, device="cpu", min_size=10)
-agent = gpureplay.DQN(buffer, num_actions=2, trunk=[8], target_period=20)
-run = gpureplay.Run(agent, lambda lane: Env(), num_envs=2, prepopulation=20, eval_period=0, eval_episodes=0)
-threading.Thread(target=run.advance, args=(10**9,), daemon=True).start()
-time.sleep(0.2)
-print(run.stats.env_steps > 0)
+def train():
+    gpureplay.train(lambda lane: Env(), steps=10**9, prepopulation=20, eval_period=0, eval_episodes=0, device="cpu",
+                    progress=False)
+def advance():
+    fields = {{"obs": ((2,), "float32"), "action": "int32", "reward": "float32", "next_obs": ((2,), "float32"),
+              "terminated": "bool", "truncated": "bool"}}
+    buffer = gpureplay.ReplayBuffer(500, fields, device="cpu", min_size=10)
+    agent = gpureplay.DQN(buffer, num_actions=2, trunk=[8], target_period=20)
+    run = gpureplay.Run(agent, lambda lane: Env(), num_envs=2, prepopulation=20, eval_period=0, eval_episodes=0)
+    run.advance(10**9)
+threading.Thread(target={"train" if is_training else "advance"}, daemon=True).start()
+while Env.steps < 100:
+    time.sleep(0.01)
+print("ends")
 """)
-    assert out == "True\n" and err == ""
+    assert out == "ends\n" and err == ""
 
 
 # The program and the files.

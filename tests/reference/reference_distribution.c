@@ -31,6 +31,19 @@ double ref_distribution_mean(const gpur_network_config *network, const double *x
     return mean;
 }
 
+void ref_mean_slopes(const gpur_network_config *network, double *x, double *slope)
+{
+    slope[0] = 1;
+    for (int i = 0; i < network->atoms; i++) {
+        const double at = x[i];
+        x[i] = at + 1e-5;
+        const double up = ref_distribution_mean(network, x);
+        x[i] = at - 1e-5;
+        slope[i] = (up - ref_distribution_mean(network, x)) / 2e-5;
+        x[i] = at;
+    }
+}
+
 /* Bellemare et al. 2017, eq. 7: the probability p of a clipped return goes to atom i as far as that is less than the
  * distance of two atoms away. */
 static double projected(const gpur_network_config *network, double value, double p, int i)

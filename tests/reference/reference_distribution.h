@@ -14,6 +14,9 @@ double ref_support(const gpur_network_config *network, int i);
 /* The mean of the distribution of an action's numbers x (N). */
 double ref_distribution_mean(const gpur_network_config *network, const double *x);
 
+/* The gradient of the mean by the numbers x (N), by differences; without a head of distributions 1. */
+void ref_mean_slopes(const gpur_network_config *network, double *x, double *slope);
+
 /* The target's quantiles, or its probabilities: r + discount Z' with Z' of the numbers x (N), projected onto the
  * support. Discount 0: x is not read. */
 void ref_distribution_target(const gpur_network_config *network, double reward, double discount, const double *x,

@@ -80,20 +80,6 @@ static double distribution_loss(ref_dpg *dpg, const ref_dpg_row *row, const ref_
     return ref_distribution_loss(&dpg->critic->config, 1, tape->y, target, slope);
 }
 
-/* The gradient of the mean by the numbers, by differences. */
-static void mean_slopes(const gpur_network_config *network, double *x, double *slope)
-{
-    slope[0] = 1;
-    for (int i = 0; i < network->atoms; i++) {
-        const double at = x[i];
-        x[i] = at + 1e-5;
-        const double up = ref_distribution_mean(network, x);
-        x[i] = at - 1e-5;
-        slope[i] = (up - ref_distribution_mean(network, x)) / 2e-5;
-        x[i] = at;
-    }
-}
-
 double ref_dpg_critic_loss(ref_dpg *dpg, ref_dpg_row *rows, int batch, double *mean_q)
 {
     static _Thread_local ref_tape tape;
@@ -162,7 +148,7 @@ double ref_dpg_actor_loss(ref_dpg *dpg, const ref_dpg_row *rows, int batch, doub
     for (int b = 0; b < batch; b++) {
         ref_forward(dpg->actor, 0, rows[b].obs, &actor);
         loss -= ref_dpg_q(dpg, 0, rows[b].obs, actor.y, &critic) / batch;
-        mean_slopes(&dpg->critic->config, critic.y, of_mean);
+        ref_mean_slopes(&dpg->critic->config, critic.y, of_mean);
         ref_backward_to_input(dpg->critic, &critic, of_mean, dx); /* its g is of no use from now on */
         for (int k = 0; k < actions; k++) {
             const double slope = dx[dpg->actor->features + k], mu = actor.y[k];

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "reference/reference_sac.h"
+#include "reference/reference_distribution.h"
 #include "reference/reference_replay.h"
 
 #include <math.h>
@@ -39,26 +40,38 @@ static double value_of(ref_sac *sac, int i, int target, const float *obs, const 
     for (int k = 0; k < sac->actor->config.num_actions; k++)
         tape->x[features + k] = action[k];
     ref_forward_input(sac->critic[i], target, tape);
-    return tape->y[0];
+    return sac->critic[i]->config.atoms ? ref_distribution_mean(&sac->critic[i]->config, tape->y) : tape->y[0];
 }
 
 /* The least value of all critics, and which one's it is; its tape is kept. */
 static double least_of(ref_sac *sac, int target, const float *obs, const double *action, ref_tape *tape, int *which)
 {
     static _Thread_local ref_tape other;
-    double least = value_of(sac, 0, target, obs, action, tape);
+    const double least = value_of(sac, 0, target, obs, action, tape);
     *which = 0;
-    if (sac->critics > 1 && value_of(sac, 1, target, obs, action, &other) < least) {
-        *tape = other;
-        *which = 1;
-        least = other.y[0];
-    }
-    return least;
+    const double second = sac->critics > 1 ? value_of(sac, 1, target, obs, action, &other) : INFINITY;
+    if (second >= least)
+        return least;
+    *tape = other;
+    *which = 1;
+    return second;
+}
+
+/* The loss of one critic of distributions for the outputs of its tape, and its gradient by them. Each return of the
+ * next action, with the numbers `next`, is lessened by `lost`. */
+static double distribution_loss(const ref_net *critic, const ref_sac_row *row, const ref_tape *tape, const double *next,
+                                double lost, double *slope)
+{
+    static _Thread_local double target[REF_WIDTH];
+    ref_distribution_target(&critic->config, row->reward - row->discount * lost, row->discount, next, target);
+    return ref_distribution_loss(&critic->config, 1, tape->y, target, slope);
 }
 
 double ref_sac_critic_loss(ref_sac *sac, ref_sac_row *rows, int batch, double *mean_q)
 {
-    static _Thread_local ref_tape tape;
+    static _Thread_local ref_tape tape, next;
+    static _Thread_local double slope[REF_WIDTH];
+    const int atoms = sac->critic[0]->config.atoms;
     double loss = 0;
     int which;
     *mean_q = 0;
@@ -68,17 +81,23 @@ double ref_sac_critic_loss(ref_sac *sac, ref_sac_row *rows, int batch, double *m
         ref_sac_row *const row = &rows[b];
         double action[REF_SAC_ACTIONS];
         const double log_prob = draw(sac, row->next_obs, row->next_noise, &tape, action);
-        const double value = least_of(sac, 1, row->next_obs, action, &tape, &which) - exp(sac->log_alpha) * log_prob;
-        const double y = row->reward + row->discount * value;
+        const double lost = exp(sac->log_alpha) * log_prob;
+        const double y = row->reward + row->discount * (least_of(sac, 1, row->next_obs, action, &next, &which) - lost);
         for (int k = 0; k < sac->actor->config.num_actions; k++)
             action[k] = row->action[k];
         row->error = 0;
         for (int i = 0; i < sac->critics; i++) {
-            const double q = value_of(sac, i, 0, row->obs, action, &tape), slope = row->weight * (q - y) / batch;
-            row->error += fabs(q - y) / sac->critics;
-            loss += row->weight * (q - y) * (q - y) / 2 / batch;
+            const double q = value_of(sac, i, 0, row->obs, action, &tape);
+            double of_one = (q - y) * (q - y) / 2, error = fabs(q - y);
+            slope[0] = q - y;
+            if (atoms)
+                error = of_one = distribution_loss(sac->critic[i], row, &tape, next.y, lost, slope);
+            for (int n = 0; n < (atoms ? atoms : 1); n++)
+                slope[n] *= row->weight / batch;
+            row->error += error / sac->critics;
+            loss += row->weight * of_one / batch;
             *mean_q += q / batch / sac->critics;
-            ref_backward(sac->critic[i], &tape, &slope);
+            ref_backward(sac->critic[i], &tape, slope);
         }
     }
     return loss;
@@ -87,9 +106,9 @@ double ref_sac_critic_loss(ref_sac *sac, ref_sac_row *rows, int batch, double *m
 double ref_sac_actor_loss(ref_sac *sac, const ref_sac_row *rows, int batch, double *entropy)
 {
     static _Thread_local ref_tape actor, critic;
-    static _Thread_local double dx[REF_WIDTH];
+    static _Thread_local double dx[REF_WIDTH], of_mean[REF_WIDTH];
     const int actions = sac->actor->config.num_actions;
-    const double one = 1, alpha = exp(sac->log_alpha);
+    const double alpha = exp(sac->log_alpha);
     double loss = 0;
     *entropy = 0;
     ref_net_zero_gradient(sac->actor);
@@ -99,7 +118,8 @@ double ref_sac_actor_loss(ref_sac *sac, const ref_sac_row *rows, int batch, doub
         const double log_prob = draw(sac, rows[b].obs, rows[b].noise, &actor, action);
         loss += (alpha * log_prob - least_of(sac, 0, rows[b].obs, action, &critic, &which)) / batch;
         *entropy -= log_prob / batch;
-        ref_backward_to_input(sac->critic[which], &critic, &one, dx);
+        ref_mean_slopes(&sac->critic[which]->config, critic.y, of_mean);
+        ref_backward_to_input(sac->critic[which], &critic, of_mean, dx);
         for (int k = 0; k < actions; k++) {
             const double spread = exp(actor.y[actions + k]) * rows[b].noise[k];
             const double slope = dx[sac->actor->features + k] * (1 - action[k] * action[k]);

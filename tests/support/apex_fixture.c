@@ -70,17 +70,30 @@ static gpur_status find_type(const char *name, apex_settings *s)
 {
     const char *const colon = strchr(name, ':');
     s->run.env_options = colon ? colon + 1 : "";
-    s->has_dpg = name[0] == 'p';
+    s->has_sac = name[0] == 's';
+    s->has_dpg = name[0] == 'p' || name[0] == 't';
     s->run.type = name[0] == 'f' ? &frames : &run_fixture_env;
-    return s->has_dpg       ? gpur_env_find("Pendulum", &s->run.type)
-           : name[0] == 'c' ? gpur_env_find("CartPole-v1", &s->run.type)
-                            : GPUR_OK;
+    return s->has_dpg || s->has_sac ? gpur_env_find("Pendulum", &s->run.type)
+           : name[0] == 'c'         ? gpur_env_find("CartPole-v1", &s->run.type)
+                                    : GPUR_OK;
 }
 
 static gpur_status read_preset(apex_settings *s)
 {
-    return gpur_apex_preset(s->has_dpg ? "apex-dpg-small" : "apex-dqn-small", &s->run, s->fields, &s->replay,
-                            &s->learner, &s->dpg, &s->apex);
+    return gpur_apex_preset(s->has_dpg || s->has_sac ? "apex-dpg-small" : "apex-dqn-small", &s->run, s->fields,
+                            &s->replay, &s->learner, &s->dpg, &s->apex);
+}
+
+/* Two critics, of "sac" beside a policy that draws its actions. */
+static gpur_status set_critics(apex_settings *s)
+{
+    s->dpg.critics = s->dpg.policy_delay = 2;
+    s->dpg.target_period = 10;
+    GPUR_TRY(gpur_sac_config_init(&s->sac, sizeof s->sac));
+    s->sac.actor.num_actions = 1;
+    s->sac.actor.trunk[0].units = s->sac.critic.trunk[0].units = 32;
+    s->sac.batch_size = 32;
+    return GPUR_OK;
 }
 
 /* A small convolution, so that a step takes little longer than sending its frame. */
@@ -122,7 +135,7 @@ gpur_status apex_fixture_settings(const char *name, apex_settings *s)
     s->run.seed = 3;
     if (name[0] == 'f')
         set_frames(s);
-    return GPUR_OK;
+    return name[0] == 't' || name[0] == 's' ? set_critics(s) : GPUR_OK;
 }
 
 static void on_event(void *user, const gpur_run_event *event)
@@ -156,7 +169,9 @@ gpur_status apex_fixture_open(apex_fixture *f, const char *device_name, const gp
     run.user = f;
     GPUR_TRY(gpur_device_open(device_name, device, &f->device));
     GPUR_TRY(gpur_replay_create(f->device, &s->replay, &f->replay));
-    if (s->has_dpg)
+    if (s->has_sac)
+        GPUR_TRY(gpur_sac_create(f->replay, &s->sac, &f->learner));
+    else if (s->has_dpg)
         GPUR_TRY(gpur_dpg_create(f->replay, &s->dpg, &f->learner));
     else
         GPUR_TRY(gpur_dqn_create(f->replay, &s->learner, &f->learner));
@@ -273,7 +288,7 @@ static gpur_status take_evaluation(void *context, const gpur_actor_evaluation *e
                                 sizeof *evaluation);
 }
 
-static gpur_status pull(void *context, const gpur_actor_policies *policies, unsigned char *weights, int *is_newer)
+static gpur_status pull(void *context, gpur_actor_policies *policies, unsigned char *weights, int *is_newer)
 {
     liar *const l = context;
     if (gpur_connection_is_gone(l->connection))
@@ -299,7 +314,7 @@ static gpur_status lie(liar *l, const apex_settings *s)
                                         s->run.env_options,
                                         device,
                                         format,
-                                        {sizeof(gpur_apex_networks), &s->learner.network, NULL},
+                                        {sizeof(gpur_apex_networks), &s->learner.network, NULL, 0, 0},
                                         gpur_shared_counts(&l->shared, hello.settings.actor),
                                         &l->shared};
     if (strcmp(l->kind, "foreign") == 0)

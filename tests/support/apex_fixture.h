@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Fixture of the tests of Ape-X: a device, a replay, a learner and a run on it, for one of four environments; and the
+/* Fixture of the tests of Ape-X: a device, a replay, a learner and a run on it, for one of some environments; and the
  * actors' side of it, for the same test program in another process. */
 #pragma once
 
+#include "gpureplay/sac.h"
 #include "run/apex/handle.h"
 #include "run/apex/transport/connection.h"
 
@@ -13,6 +14,8 @@
  *   "frames"    frames of 84 x 84 bytes, of which a block of 50 has more than 350,000 bytes
  *   "cartpole"  CartPole-v1; the limiter is on
  *   "pendulum"  Pendulum, and a learner of DPG
+ *   "td3"       the same with two critics
+ *   "sac"       Pendulum, and a learner of SAC
  */
 typedef struct apex_settings {
     gpur_run_config run; /* with the environment */
@@ -21,6 +24,8 @@ typedef struct apex_settings {
     gpur_dqn_config learner;
     gpur_dpg_config dpg;
     int has_dpg; /* 1: `dpg` is the learner's */
+    gpur_sac_config sac;
+    int has_sac; /* 1: `sac` is */
     gpur_apex_config apex;
 } apex_settings;
 
@@ -30,8 +35,16 @@ gpur_status apex_fixture_settings(const char *name, apex_settings *s);
 
 /* The networks of its learner, in memory of the block that has the expression. */
 #define APEX_NETWORKS(s)                                                                                               \
-    (&(gpur_apex_networks){sizeof(gpur_apex_networks), (s)->has_dpg ? &(s)->dpg.actor : &(s)->learner.network,         \
-                           (s)->has_dpg ? &(s)->dpg.critic : NULL})
+    (&(gpur_apex_networks){.size = sizeof(gpur_apex_networks),                                                         \
+                           .acting = (s)->has_sac   ? &(s)->sac.actor                                                  \
+                                     : (s)->has_dpg ? &(s)->dpg.actor                                                  \
+                                                    : &(s)->learner.network,                                           \
+                           .critic = (s)->has_sac   ? &(s)->sac.critic                                                 \
+                                     : (s)->has_dpg ? &(s)->dpg.critic                                                 \
+                                                    : NULL,                                                            \
+                           .critics = (s)->has_sac   ? (s)->sac.critics                                                \
+                                      : (s)->has_dpg ? (s)->dpg.critics                                                \
+                                                     : 0})
 
 typedef struct apex_fixture {
     gpur_device *device;

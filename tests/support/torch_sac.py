@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """What PyTorch's own layers, distributions, derivatives and Adam make of the first train steps of soft actor-critic in
-the order of Stable-Baselines3's, on weights and transitions that follow from a hash, and on the learner's own draws:
-writes tests/support/torch_sac.h, which test_torch_sac.c trains against. Run it with PyTorch (any version, CPU) and
-NumPy; the test needs neither. It computes in float64.
+the order of Stable-Baselines3's, on weights and transitions that follow from a hash, and on the learner's own draws,
+with critics of values and of categorical distributions: writes tests/support/torch_sac.h, which test_torch_sac.c trains
+against. Run it with PyTorch (any version, CPU) and NumPy; the test needs neither. It computes in float64.
 
 usage: torch_sac.py > torch_sac.h
 """
@@ -17,6 +17,7 @@ from torch.distributions import Independent, Normal, TransformedDistribution
 from torch.distributions.transforms import TanhTransform
 
 STEPS, ROWS, BATCH, FEATURES, ACTIONS, UNITS, SAMPLES, SEED = 8, 64, 32, 5, 3, 32, 4, 7
+ATOMS, V_MIN, V_MAX = 11, -2.0, 3.0
 RATE, TAU, ALPHA = (float(np.float32(x)) for x in (1e-3, 0.05, 0.3))
 LEARN, POLICY_DRAW = 5, 23  # purposes of the library's random numbers: rows of a batch, actions of a train step
 
@@ -101,9 +102,46 @@ def norm_of(*nets):
     return torch.sqrt(sum((w.grad**2).sum() for net in nets for w in net.parameters())).item()
 
 
-def main():
+class Values:
+    """Critics whose output is the value."""
+
+    outputs, name = 1, "q.out"
+
+    @staticmethod
+    def means(x):
+        return x[..., 0]
+
+    @staticmethod
+    def loss(x, target, lost, reward, discount):
+        """Of both critics' outputs (2, B, 1), from those of their targets (2, B, 1)."""
+        y = reward + discount * (target[..., 0].min(0).values - lost)
+        return ((x[..., 0] - y)**2).mean(1).sum() / 2
+
+
+class Atoms:
+    """Critics whose outputs are the logits of the probabilities of returns."""
+
+    outputs, name = ATOMS, "atoms.out"
+    support = torch.linspace(V_MIN, V_MAX, ATOMS).double()
+
+    @classmethod
+    def means(cls, x):
+        return (torch.softmax(x, -1) * cls.support).sum(-1)
+
+    @classmethod
+    def loss(cls, x, target, lost, reward, discount):
+        """The cross-entropy from the distribution with the smaller mean, moved and projected onto the support."""
+        least = torch.where((cls.means(target[0]) <= cls.means(target[1]))[:, None], target[0], target[1])
+        moved = (reward - discount * lost)[:, None] + discount[:, None] * cls.support
+        near = (moved.clamp(V_MIN, V_MAX)[:, :, None] - cls.support).abs() * (ATOMS - 1) / (V_MAX - V_MIN)
+        projected = (torch.softmax(least, -1)[:, :, None] * (1 - near).clamp(min=0)).sum(1)
+        return -(projected * torch.log_softmax(x, -1)).sum(-1).mean(1).sum()
+
+
+def train(head):
+    """Lines of the last gradients, and of the steps."""
     actor = network((FEATURES, UNITS, UNITS), (ACTIONS, ACTIONS), 10)
-    critics = [network((FEATURES + ACTIONS, UNITS, UNITS), (1,), sequence) for sequence in (20, 30)]
+    critics = [network((FEATURES + ACTIONS, UNITS, UNITS), (head.outputs,), sequence) for sequence in (20, 30)]
     targets = copy.deepcopy(critics)
     log_alpha = torch.tensor(float(np.log(np.float32(ALPHA)))).double().requires_grad_()
     optimizers = [torch.optim.Adam(parameters, lr=RATE) for parameters in
@@ -112,8 +150,8 @@ def main():
     actions, reward = numbers(ROWS * ACTIONS, 3).reshape(ROWS, -1), numbers(ROWS, 4)
     discount = torch.tensor([0.0 if row % 5 == 0 else float(np.float32(0.97)) for row in range(ROWS)]).double()
 
-    def q_of(nets, obs, action):
-        return torch.stack([outputs_of(net, torch.cat([obs, action], 1))[0][:, 0] for net in nets])
+    def outputs_for(nets, obs, action):
+        return torch.stack([outputs_of(net, torch.cat([obs, action], 1))[0] for net in nets])
 
     lines = []
     for step in range(STEPS):
@@ -124,16 +162,17 @@ def main():
         temperature_loss.backward()
         with torch.no_grad():
             next_action, next_log_prob = policy_of(actor, next_obs[rows], noise[BATCH:])
-            value = q_of(targets, next_obs[rows], next_action).min(0).values - alpha * next_log_prob
-            y = reward[rows] + discount[rows] * value
-        q = q_of(critics, obs[rows], actions[rows])
-        critic_loss = ((q - y)**2).mean(1).sum() / 2
+            target = outputs_for(targets, next_obs[rows], next_action)
+        x = outputs_for(critics, obs[rows], actions[rows])
+        critic_loss = head.loss(x, target, alpha * next_log_prob, reward[rows], discount[rows])
         optimizers[1].zero_grad()
         critic_loss.backward()
-        critic_norm, mean_q = norm_of(*critics), q.mean().item()
-        critic_lines = [line for i, net in enumerate(critics, 1) for line in gradients(f"critic.{i}", ("q.out",), net)]
+        critic_norm, mean_q = norm_of(*critics), head.means(x).mean().item()
+        critic_lines = [line for i, net in enumerate(critics, 1)
+                        for line in gradients(f"critic.{i}", (head.name,), net)]
         optimizers[1].step()
-        actor_loss = (alpha * log_prob - q_of(critics, obs[rows], action).min(0).values).mean()
+        value = head.means(outputs_for(critics, obs[rows], action)).min(0).values
+        actor_loss = (alpha * log_prob - value).mean()
         optimizers[0].zero_grad()
         actor_loss.backward()
         row = (critic_loss.item(), actor_loss.item(), mean_q, critic_norm, norm_of(actor), alpha.item(),
@@ -146,19 +185,27 @@ def main():
             for target, net in zip(targets, critics):
                 for old, new in zip(target.parameters(), net.parameters()):
                     old += TAU * (new - old)
+    return [*actor_lines, *critic_lines], lines
+
+
+def main():
     print("/* SPDX-License-Identifier: MIT */")
     print(f"/* Made by torch_sac.py with PyTorch {torch.__version__.split('+')[0]}: gradients of the last train step "
           "(norm, and numbers 0,\n * n / 4, n / 2, 3 n / 4 of each tensor's n); of all steps the critics' and the "
           "actor's loss, the mean of Q,\n * the norms of the critics' and the actor's gradient, the temperature, the "
-          "entropy, and the gradient by log\n * alpha. */")
+          "entropy, and the gradient by log\n * alpha. Those of the end are of critics of categorical distributions. "
+          "*/")
     print("#pragma once\n")
     print("typedef struct torch_gradient {\n    const char *name;\n    double norm, numbers[4];\n} torch_gradient;\n")
     print(f"enum {{\n    TORCH_STEPS = {STEPS},\n    TORCH_ROWS = {ROWS},\n    TORCH_BATCH = {BATCH},\n"
           f"    TORCH_FEATURES = {FEATURES},\n    TORCH_ACTIONS = {ACTIONS},\n    TORCH_UNITS = {UNITS},\n"
-          f"    TORCH_SEED = {SEED}\n}};")
-    print(f"#define TORCH_RATE {RATE:.9g}f\n#define TORCH_TAU {TAU:.9g}f\n#define TORCH_ALPHA {ALPHA:.9g}f\n")
-    print("static const torch_gradient torch_gradients[] = {", *actor_lines, *critic_lines, "};", sep="\n")
-    print(f"static const double torch_steps[TORCH_STEPS][8] = {{", *lines, "};", sep="\n")
+          f"    TORCH_ATOMS = {ATOMS},\n    TORCH_SEED = {SEED}\n}};")
+    print(f"#define TORCH_RATE {RATE:.9g}f\n#define TORCH_TAU {TAU:.9g}f\n#define TORCH_ALPHA {ALPHA:.9g}f")
+    print(f"#define TORCH_V_MIN {V_MIN:.1f}f\n#define TORCH_V_MAX {V_MAX:.1f}f\n")
+    for suffix, head in (("", Values), ("_of_atoms", Atoms)):
+        gradient_lines, lines = train(head)
+        print(f"static const torch_gradient torch_gradients{suffix}[] = {{", *gradient_lines, "};", sep="\n")
+        print(f"static const double torch_steps{suffix}[TORCH_STEPS][8] = {{", *lines, "};", sep="\n")
 
 
 main()

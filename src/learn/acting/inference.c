@@ -26,10 +26,17 @@ gpur_acted gpur_acted_by(int32_t head)
     return heads[head].acted;
 }
 
-/* Floats of the values of `rows` observations. */
+/* Floats of the values of `rows` observations, or of the logarithms of what drew their actions. */
 static int64_t values_of(const gpur_inference *inference, int64_t rows)
 {
-    return gpur_acted_by(inference->network->head) == GPUR_ACTED_BY_PROBABILITIES ? rows : 0;
+    const gpur_acted acted = gpur_acted_by(inference->network->head);
+    return acted == GPUR_ACTED_BY_PROBABILITIES || acted == GPUR_ACTED_DRAWN_VECTORS ? rows : 0;
+}
+
+/* What all copies of the network give for an observation. */
+static int32_t outputs_of(const gpur_network *network)
+{
+    return network->copies * network->num_actions;
 }
 
 static gpur_status open_pinned(const gpur_inference *inference, gpur_inference_buffers *b)
@@ -38,7 +45,7 @@ static gpur_status open_pinned(const gpur_inference *inference, gpur_inference_b
         gpur_arena arena = {b->pinned, 0};
         b->host_obs = gpur_arena_alloc(&arena, b->capacity * inference->input.row_bytes);
         b->host_rows = gpur_arena_alloc(&arena, b->capacity * (int64_t)sizeof *b->host_rows);
-        b->host_q = gpur_arena_floats(&arena, b->capacity * inference->network->num_actions);
+        b->host_q = gpur_arena_floats(&arena, b->capacity * outputs_of(inference->network));
         b->host_value = gpur_arena_floats(&arena, values_of(inference, b->capacity));
         b->host_action = gpur_arena_alloc(&arena, b->capacity * (int64_t)sizeof *b->host_action);
         b->pinned_bytes = arena.used;
@@ -71,7 +78,7 @@ static void assign_buffers(const gpur_inference *inference, gpur_inference_buffe
                                      : gpur_arena_alloc(arena, b->capacity * inference->input.row_bytes);
     gpur_pass_assign(&b->pass, arena);
     b->rows = gpur_arena_alloc(arena, b->capacity * (int64_t)sizeof *b->rows);
-    b->q = gpur_arena_floats(arena, b->capacity * inference->network->num_actions);
+    b->q = gpur_arena_floats(arena, b->capacity * outputs_of(inference->network));
     b->value = gpur_arena_floats(arena, values_of(inference, b->capacity));
     b->action = gpur_arena_alloc(arena, b->capacity * (int64_t)sizeof *b->action);
     b->workspace = gpur_arena_alloc(arena, b->pass.workspace);
@@ -227,7 +234,7 @@ static gpur_status choose(const gpur_inference *inference, const gpur_inference_
         .action = b->action,
         .batch = call->count,
         .head = network->head,
-        .num_actions = network->num_actions,
+        .num_actions = outputs_of(network),
         .greedy = call->greedy,
         .floor = inference->policy_floor,
         .seed = e->seed,
@@ -276,7 +283,7 @@ gpur_status gpur_inference_download(gpur_inference *inference, const gpur_infere
 {
     const gpur_inference_buffers *const b = &inference->buffers;
     const int64_t actions = call->actions ? call->count * (int64_t)sizeof *b->action : 0;
-    const int64_t q = call->q ? call->count * inference->network->num_actions * (int64_t)sizeof *b->q : 0;
+    const int64_t q = call->q ? call->count * outputs_of(inference->network) * (int64_t)sizeof *b->q : 0;
     const int64_t values = call->values ? call->count * (int64_t)sizeof *b->value : 0;
     const gpur_status copied = status == GPUR_OK ? enqueue_download(inference, actions, q, values) : status;
     GPUR_TRY(gpur_stream_finish(inference->stream, copied));

@@ -25,8 +25,8 @@ typedef struct gpur_inference_buffers {
     gpur_pass pass;
     void *raw;              /* (N, obs) device, contiguous; if the input is direct, the network's input itself */
     gpur_explore_row *rows; /* (N) device */
-    float *q;               /* (N, A) device: of each action its value or its probability; or action vectors */
-    float *value;           /* (N) device: V, where there are probabilities; else (0) */
+    float *q;               /* (N, copies x A) device: of each action its value or its probability; or action vectors */
+    float *value;           /* (N) device: V, where there are probabilities; of drawn vectors log pi; else (0) */
     int32_t *action;        /* (N) device */
     void *workspace;
     void *memory; /* device memory of all the above; NULL: it is in the owner's */
@@ -82,7 +82,7 @@ typedef struct gpur_inference_call {
     int32_t greedy;   /* of a head that draws: see gpur_policy_input */
     int32_t *actions; /* (count) host out; NULL: not wanted */
     float *q;         /* (count, num_actions) host out: as in the buffers; NULL: not wanted */
-    float *values;    /* (count) host out: V of a SOFTMAX_VALUE head; NULL: not wanted */
+    float *values;    /* (count) host out: V of a SOFTMAX_VALUE head, log pi of drawn vectors; NULL: not wanted */
 } gpur_inference_call;
 
 /* Refuses a call of more than `most` observations, named `limit` in the message, bad pointers, and epsilons or sigmas

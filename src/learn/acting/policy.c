@@ -80,7 +80,7 @@ static gpur_status set_first_weights(gpur_policy *policy)
     return status;
 }
 
-static gpur_status build(gpur_policy *policy, const gpur_policy_config *given)
+static gpur_status build(gpur_policy *policy, const gpur_policy_config *given, int32_t copies)
 {
     gpur_obs_format obs;
     gpur_policy_config *const config = &policy->config;
@@ -89,7 +89,7 @@ static gpur_status build(gpur_policy *policy, const gpur_policy_config *given)
     GPUR_TRY(check_config(config));
     config->math = gpur_math_decide(policy->device, config->math);
     GPUR_TRY(gpur_obs_format_read(&config->obs, &obs));
-    GPUR_TRY(gpur_network_open(&policy->network, &config->network, &obs, policy->device, config->math));
+    GPUR_TRY(gpur_network_open(&policy->network, &config->network, &obs, copies, policy->device, config->math));
     config->obs.name = NULL;
     GPUR_TRY(open_inferences(policy, &obs));
     policy->memory_bytes = assign(policy, NULL);
@@ -101,6 +101,12 @@ static gpur_status build(gpur_policy *policy, const gpur_policy_config *given)
 
 gpur_status gpur_policy_create(gpur_device *device, const gpur_policy_config *config, gpur_policy **out)
 {
+    return gpur_policy_create_copies(device, config, 1, out);
+}
+
+gpur_status gpur_policy_create_copies(gpur_device *device, const gpur_policy_config *config, int32_t copies,
+                                      gpur_policy **out)
+{
     GPUR_REQUIRE(out, "policy, which gets the handle, is NULL");
     *out = NULL;
     GPUR_REQUIRE(device, "device is NULL");
@@ -109,7 +115,7 @@ gpur_status gpur_policy_create(gpur_device *device, const gpur_policy_config *co
         return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for a policy of %zu bytes", sizeof *policy);
     gpur_device_retain(device);
     policy->device = device;
-    const gpur_status status = build(policy, config);
+    const gpur_status status = build(policy, config, copies);
     if (status != GPUR_OK) {
         gpur_policy_destroy(policy);
         return status;
@@ -230,6 +236,9 @@ static gpur_status check_outputs(const gpur_policy *policy, const gpur_policy_in
     const int has_probabilities = acted == GPUR_ACTED_BY_PROBABILITIES;
     GPUR_TRY(gpur_choice_check(in->greedy, 1, "greedy", "0 or 1"));
     GPUR_TRY(gpur_reserved_check(&(const int64_t){in->reserved}, 1, "gpur_policy_input"));
+    GPUR_REQUIRE(!out->log_probs || acted == GPUR_ACTED_DRAWN_VECTORS,
+                 "log_probs is given; it needs GPUR_HEAD_SQUASHED_GAUSSIAN (4), and network.head is %" PRId32,
+                 policy->config.network.head);
     if (acted == GPUR_ACTED_VECTORS || acted == GPUR_ACTED_DRAWN_VECTORS)
         return check_vectors(acted, in, out);
     GPUR_REQUIRE(!out->action_vectors && !in->sigma,
@@ -263,7 +272,7 @@ gpur_status gpur_policy_act(gpur_policy *policy, const gpur_policy_input *input,
         .q = out.action_vectors  ? out.action_vectors
              : out.probabilities ? out.probabilities
                                  : out.q,
-        .values = out.values,
+        .values = out.log_probs ? out.log_probs : out.values,
     };
     call.exploration = (gpur_exploration){
         .seed = policy->config.seed, .steps = in.step, .lanes = in.lane, .epsilons = in.sigma ? in.sigma : in.epsilon};

@@ -31,6 +31,11 @@ struct gpur_policy {
     int64_t memory_bytes, pinned_bytes;
 };
 
+/* gpur_policy_create of several copies of the network, as of a learner with two critics, whose weights it pulls. It
+ * gives `q` of all copies of an observation, one copy after the other. */
+gpur_status gpur_policy_create_copies(gpur_device *device, const gpur_policy_config *config, int32_t copies,
+                                      gpur_policy **policy);
+
 /* Takes a free inference, or waits for one. Calls get them in the order in which they ask, so that none starves beside
  * threads that act in a loop. Returns its index. */
 int32_t gpur_policy_acquire(gpur_policy *policy);

@@ -67,8 +67,11 @@ static gpur_status open(void *part, const gpur_part_context *context)
 {
     gpur_actor_critic *const ac = part;
     const gpur_params *const params = &ac->network.params;
-    for (int i = 0; i < ac->learner.network_count; i++)
-        gpur_optimizer_open(&ac->optimizers[i], context->device, &ac->config.optimizer, params);
+    for (int i = 0; i < ac->learner.network_count; i++) {
+        gpur_optimizer_config config = ac->config.optimizer;
+        config.weight_decay = i == 0 ? config.weight_decay : 0.0; /* both change the same weights, which decay once */
+        gpur_optimizer_open(&ac->optimizers[i], context->device, &config, params);
+    }
     GPUR_TRY(gpur_gradient_open(&ac->gradient, context->device, &ac->network, &ac->obs, &ac->config));
     ac->learner.stream = ac->gradient.stream;
     return GPUR_OK;
@@ -144,7 +147,7 @@ static gpur_status build(gpur_learner *learner, const void *given, gpur_part_con
     config->math = gpur_math_decide(learner->device, config->math);
     GPUR_TRY(gpur_obs_format_read(&config->obs, &ac->obs));
     config->obs.name = NULL;
-    GPUR_TRY(gpur_network_open(&ac->network, &config->network, &ac->obs, learner->device, config->math));
+    GPUR_TRY(gpur_network_open(&ac->network, &config->network, &ac->obs, 1, learner->device, config->math));
     list_networks(ac);
     return GPUR_OK;
 }

@@ -68,6 +68,29 @@ gpur_status gpur_td3_config_init(gpur_dpg_config *config, uint64_t size)
     return gpur_sized_init(config, size, &td3, sizeof td3, "gpur_dpg_config");
 }
 
+/* Seo et al. 2025: appendix, and the defaults of the authors' code. */
+gpur_status gpur_fast_td3_config_init(gpur_dpg_config *config, uint64_t size)
+{
+    gpur_dpg_config fast;
+    GPUR_TRY(gpur_td3_config_init(&fast, sizeof fast));
+    for (int32_t i = 0; i < 3; i++) {
+        fast.actor.trunk[i] = (gpur_layer)DENSE(512 >> i, GPUR_RELU);
+        fast.critic.trunk[i] = (gpur_layer)DENSE(1024 >> i, GPUR_RELU);
+    }
+    fast.actor.trunk_count = fast.critic.trunk_count = 3;
+    fast.critic.head = GPUR_HEAD_CATEGORICAL;
+    fast.critic.atoms = 101;
+    fast.critic.v_min = -250.0f;
+    fast.critic.v_max = 250.0f;
+    fast.actor_optimizer.learning_rate = (gpur_schedule){.first = 3e-4f, .last = 3e-4f};
+    fast.actor_optimizer.weight_decay = 0.1;
+    fast.critic_optimizer = fast.actor_optimizer;
+    fast.batch_size = 32768;
+    fast.target_rate = 0.1f;
+    fast.target_noise = 0.001f;
+    return gpur_sized_init(config, size, &fast, sizeof fast, "gpur_dpg_config");
+}
+
 enum { MAX_POLICY_DELAY = 64 };
 
 static const gpur_learner_part parts[] = {{&gpur_step_part, offsetof(gpur_dpg, step)}};
@@ -127,7 +150,6 @@ static gpur_status build(gpur_learner *learner, const void *given, gpur_part_con
         .actor_optimizer = &dpg->actor_optimizer,
         .actor_value = "mean Q",
         .head = GPUR_HEAD_TANH_ACTION,
-        .takes_distributions = 1,
         .critics = config->critics,
     };
     GPUR_TRY(check_config(config));

@@ -26,7 +26,7 @@ typedef struct gpur_dpg {
     gpur_backward actor_backward;
     gpur_network first;            /* of two critics the first one alone, */
     gpur_pass first_pass;          /* and its pass */
-    gpur_backward action_backward; /* from the value of the (first) critic to its input */
+    gpur_backward action_backward; /* from the value of the (first) critic to its actions */
     float *q;                      /* (B) Q(s, mu(s)) */
 } gpur_dpg;
 

@@ -24,7 +24,7 @@ static gpur_status open(gpur_train_step *step)
     GPUR_TRY(gpur_step_open_pass(step, &dpg->actor_target_pass, &dpg->actor, rows));
     if (dpg->critic.copies > 1)
         GPUR_TRY(gpur_step_open_pass(step, &dpg->first_pass, &dpg->first, rows));
-    GPUR_TRY(gpur_step_open_backward(step, &dpg->action_backward, value_pass(step), 1));
+    GPUR_TRY(gpur_step_open_backward(step, &dpg->action_backward, value_pass(step), dpg->actor.num_actions));
     return gpur_step_open_backward(step, &dpg->actor_backward, &dpg->actor_pass, 0);
 }
 

@@ -66,7 +66,7 @@ static gpur_status build_network(gpur_dqn *dqn, gpur_part_context *context)
     const int32_t math = config->math == GPUR_MATH_AUTO ? GPUR_MATH_FP32 : config->math;
     const gpur_obs_format *const obs = &context->fields.obs_format;
     GPUR_TRY(gpur_learn_fields_find(&context->fields, gpur_replay_schema(context->replay), 0));
-    GPUR_TRY(gpur_network_open(&dqn->network, &config->network, obs, context->device, math));
+    GPUR_TRY(gpur_network_open(&dqn->network, &config->network, obs, 1, context->device, math));
     GPUR_TRY(check_config(config, context));
     context->step_config.math = math;
     GPUR_TRY(gpur_fused_step_choose(context, &config->step_kernel));

@@ -51,6 +51,7 @@ static gpur_status check(const gpur_part_context *context)
                  REFUSAL "one replay; this learner has demonstrations in a second one");
     GPUR_REQUIRE(!gpur_replay_lanes(context->replay),
                  REFUSAL "a replay of GPUR_LAYOUT_ROWS; this one is of GPUR_LAYOUT_LANES");
+    GPUR_REQUIRE(!gpur_replay_has_hindsight(context->replay), REFUSAL "a replay without hindsight; this one has it");
     GPUR_REQUIRE(links == 0, REFUSAL "a replay of GPUR_LAYOUT_ROWS; this one has %" PRId64 " links to frames in a row",
                  links);
     GPUR_REQUIRE(input.direct,

@@ -166,12 +166,18 @@ static gpur_gemm_shape weight_shape(const gpur_backward *backward, const gpur_de
     return shape;
 }
 
+/* The first column of the layer's input by which the gradient is wanted. */
+static int32_t first_input(const gpur_backward *backward, const gpur_dense *d)
+{
+    return d->from == 0 ? d->inputs - backward->by_input : 0;
+}
+
 /* dX (rows, inputs) = dY W. */
 static gpur_gemm_shape input_shape(const gpur_backward *backward, const gpur_dense *d)
 {
     gpur_gemm_shape shape;
     memset(&shape, 0, sizeof shape);
-    shape.m = backward->rows, shape.n = d->inputs, shape.k = d->units;
+    shape.m = backward->rows, shape.n = d->inputs - first_input(backward, d), shape.k = d->units;
     shape.lda = backward->pass->pitch[d->to], shape.ldb = d->inputs, shape.ldc = backward->pass->pitch[d->from];
     shape.bf16 = reads_bf16(backward->pass, d);
     shape.math = math_of(d, backward->pass->options.math);
@@ -196,7 +202,7 @@ gpur_status gpur_backward_open(gpur_backward *backward, const gpur_pass *pass, i
         const gpur_gemm_shape to_weight = weight_shape(backward, d), to_input = input_shape(backward, d);
         if (!by_input)
             GPUR_TRY(create(backward, &to_weight, &backward->to_weight[i]));
-        if (d->from > 0 || by_input)
+        if (to_input.n > 0)
             GPUR_TRY(create(backward, &to_input, &backward->to_input[i]));
     }
     return gpur_conv_backward_open(backward);
@@ -330,9 +336,10 @@ static gpur_status dense_backward(const gpur_backward *backward, const gpur_trac
     }
     if (!backward->to_input[i])
         return GPUR_OK;
-    float *const dx = backward->gradients[d->from] + d->from_column;
-    return gpur_gemm_run(backward->to_input[i], track->stream, backward->rows, dy, weight_of(pass, d, weights), dx,
-                         NULL, track->workspace);
+    const int32_t first = first_input(backward, d); /* 0 if the weights are bfloat16 */
+    const float *const weight = (const float *)weight_of(pass, d, weights) + first;
+    float *const dx = backward->gradients[d->from] + d->from_column + first;
+    return gpur_gemm_run(backward->to_input[i], track->stream, backward->rows, dy, weight, dx, NULL, track->workspace);
 }
 
 gpur_status gpur_backward_run(const gpur_backward *backward, const gpur_track *track, const gpur_side *side,

@@ -106,11 +106,11 @@ static gpur_preprocess_args args_of(const gpur_input *input, const gpur_network 
 }
 
 gpur_status gpur_network_open(gpur_network *network, gpur_network_config *config, const gpur_obs_format *obs,
-                              gpur_device *device, int32_t math)
+                              int32_t copies, gpur_device *device, int32_t math)
 {
     GPUR_TRY(resolve_layout(obs, config));
     const gpur_input_shape input_shape = shape_of(obs, config);
-    GPUR_TRY(gpur_network_build(network, config, &input_shape));
+    GPUR_TRY(gpur_network_build_copies(network, config, &input_shape, copies));
     config->atoms = network->distribution.atoms;
     config->v_min = network->distribution.v_min, config->v_max = network->distribution.v_max;
     gpur_network_choose_bf16(network, device, math);

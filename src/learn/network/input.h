@@ -21,10 +21,11 @@ gpur_status gpur_obs_format_of(const gpur_field_info *field, gpur_obs_format *fo
  * fields. */
 gpur_status gpur_obs_format_read(const gpur_field *given, gpur_obs_format *format);
 
-/* Builds a network that reads these observations, and chooses its arithmetic. Replaces GPUR_INPUT_AUTO in `config` by
- * the order of axes that the shape of obs tells, and refuses a shape that tells none to a convolution. */
+/* Builds `copies` of a network that read these observations, as one, and chooses its arithmetic. Replaces
+ * GPUR_INPUT_AUTO in `config` by the order of axes that the shape of obs tells, and refuses a shape that tells none to
+ * a convolution. */
 gpur_status gpur_network_open(gpur_network *network, gpur_network_config *config, const gpur_obs_format *obs,
-                              gpur_device *device, int32_t math);
+                              int32_t copies, gpur_device *device, int32_t math);
 
 typedef struct gpur_input {
     int32_t direct;            /* 1: observations are the input, unchanged */

@@ -48,7 +48,8 @@ typedef struct gpur_pass {
 typedef struct gpur_backward {
     const gpur_pass *pass;
     int64_t rows;
-    int32_t by_input;                       /* 1: computes the gradient by the input alone; 0: by the parameters */
+    int32_t by_input;                       /* computes the gradient by so many last numbers of the input alone; 0: by
+                                               the parameters */
     float *gradients[GPUR_MAX_ACTIVATIONS]; /* gradients, with the shapes of the pass's activations; [0] is NULL
                                                unless by_input */
     uint16_t
@@ -118,8 +119,8 @@ gpur_status gpur_pass_forward(const gpur_pass *pass, gpur_stream *stream, int64_
 /* Adds the bias and applies the activation to what a product without an epilogue has computed. */
 gpur_status gpur_pass_add_bias(const gpur_pass *pass, gpur_stream *stream, const gpur_bias_activation_args *args);
 
-/* With `by_input` it computes the gradient by the input, gradients[0], in place of those of the parameters, and the
- * network must have no convolutions. */
+/* With `by_input` it computes the gradient by so many last numbers of the input, in their columns of gradients[0], in
+ * place of those of the parameters, and the network must have no convolutions. */
 gpur_status gpur_backward_open(gpur_backward *backward, const gpur_pass *pass, int64_t rows, int32_t by_input);
 void gpur_backward_close(gpur_backward *backward);
 void gpur_backward_assign(gpur_backward *backward, gpur_arena *arena);

@@ -120,6 +120,9 @@ gpur_status gpur_returns_config_check(gpur_dqn_config *config, gpur_replay *repl
     GPUR_TRY(check_draw(c));
     GPUR_TRY(check_learner(config));
     GPUR_TRY(gpur_sequences_check(replay));
+    GPUR_REQUIRE(!gpur_replay_has_hindsight(replay),
+                 "the replay has hindsight, whose new goals and rewards a cache of returns does not have; it must have "
+                 "none");
     GPUR_REQUIRE(settings->n_step == 1,
                  "the replay's n_step is %" PRId32 "; a cache of returns needs 1, since it computes returns itself",
                  settings->n_step);

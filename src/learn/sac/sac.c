@@ -50,6 +50,33 @@ gpur_status gpur_sac_config_init(gpur_sac_config *config, uint64_t size)
     return gpur_sized_init(config, size, &defaults, sizeof defaults, "gpur_sac_config");
 }
 
+/* Seo et al. 2025b, by the defaults of the authors' code. The temperature's decay is PyTorch's default, which that code
+ * leaves. */
+gpur_status gpur_fast_sac_config_init(gpur_sac_config *config, uint64_t size)
+{
+    gpur_sac_config fast;
+    GPUR_TRY(gpur_sac_config_init(&fast, sizeof fast));
+    for (int32_t i = 0; i < 3; i++) {
+        fast.actor.trunk[i] = (gpur_layer)DENSE(512 >> i);
+        fast.critic.trunk[i] = (gpur_layer)DENSE(768 >> i);
+        fast.actor.trunk[i].norm = fast.critic.trunk[i].norm = GPUR_LAYER_NORM;
+    }
+    fast.actor.trunk_count = fast.critic.trunk_count = 3;
+    fast.critic.head = GPUR_HEAD_CATEGORICAL;
+    fast.critic.atoms = 101;
+    fast.critic.v_min = -20.0f;
+    fast.critic.v_max = 20.0f;
+    fast.actor_optimizer.beta2 = 0.95f;
+    fast.actor_optimizer.weight_decay = 0.001;
+    fast.critic_optimizer = fast.temperature_optimizer = fast.actor_optimizer;
+    fast.temperature_optimizer.weight_decay = 0.01;
+    fast.temperature = 0.001f;
+    fast.target_entropy = 0.0f;
+    fast.batch_size = 8192;
+    fast.target_rate = 0.125f;
+    return gpur_sized_init(config, size, &fast, sizeof fast, "gpur_sac_config");
+}
+
 static const gpur_learner_part parts[] = {{&gpur_step_part, offsetof(gpur_sac, step)}};
 
 /* A network without layers, whose only number is log alpha. */
@@ -88,6 +115,7 @@ static gpur_step_config step_config_of(const gpur_sac_config *config)
         .batch_size = config->batch_size,
         .index_source = config->index_source,
         .beta = config->beta,
+        .huber_delta = 1.0f, /* kappa of quantiles */
         .policy_delay = 1,
         .target_period = config->target_period,
         .target_rate = config->target_rate,

@@ -21,7 +21,7 @@ typedef struct gpur_sac {
     gpur_optimizer actor_optimizer, temperature_optimizer;
     gpur_pass actor_pass; /* over obs and then next_obs */
     gpur_backward actor_backward;
-    gpur_backward action_backward;   /* from the least critic's value to its input */
+    gpur_backward action_backward;   /* from the least critic's value to its actions */
     float *noise;                    /* (2 B, A) of the actions drawn for obs and then next_obs */
     float *log_prob;                 /* (2 B) of these actions */
     float *next_entropy;             /* (B) alpha log pi(a'|s') */

@@ -14,7 +14,7 @@ static gpur_status open(gpur_train_step *step)
     gpur_optimizer_open(&sac->temperature_optimizer, step->device, &sac->config.temperature_optimizer,
                         &sac->temperature.params);
     GPUR_TRY(gpur_step_open_pass(step, &sac->actor_pass, &sac->actor, 2 * step->batch.rows));
-    GPUR_TRY(gpur_step_open_backward(step, &sac->action_backward, &step->online, 1));
+    GPUR_TRY(gpur_step_open_backward(step, &sac->action_backward, &step->online, sac->actor.num_actions));
     return gpur_step_open_backward(step, &sac->actor_backward, &sac->actor_pass, 0);
 }
 
@@ -32,7 +32,7 @@ static void assign(gpur_train_step *step, gpur_arena *arena)
     sac->temperature_loss = gpur_arena_floats(arena, 1);
     sac->alpha = gpur_arena_floats(arena, 1);
     sac->actor_pass.activations[0] = step->batch.x;
-    step->critics.entropy = sac->next_entropy;
+    step->critics.entropy = step->critic_distributions.critic.entropy = sac->next_entropy;
 }
 
 static gpur_status start(const gpur_train_step *step, gpur_stream *stream)
@@ -93,6 +93,8 @@ static gpur_status value_actions(const gpur_train_step *step, const gpur_track *
         .batch = step->batch.rows,
         .z_pitch = critic->pitch[last],
         .critics = step->network->copies,
+        .distribution = step->network->distribution,
+        .head = step->network->head,
     };
     GPUR_TRY(gpur_pass_forward(critic, track->stream, step->batch.rows, weights, track->workspace));
     GPUR_TRY(gpur_launch_soft_value(track->stream, gpur_grid_elements(step->device, args.batch), &args));

@@ -41,7 +41,8 @@ The main names:
     Apex            Ape-X over a buffer and a learner of your own: actors in threads or processes, advance, save, stats
     GA3C            GA3C, A3C and A2C over an actor-critic of your own: agents, predictors, trainers; advance, evaluate
     ActorCritic     a learner of a policy and a value on batches of your own: train, policy, weights, save, load
-    DDPG, SAC, TD3  learners of continuous actions: train, policy, weights, save, load, stats
+    DDPG, SAC, TD3  learners of continuous actions: train, policy, weights, save, load, stats; FastTD3 and FastSAC are
+                    TD3 and SAC with other settings
     Policy          a network that acts beside a learner, or without one: act, pull, save, load, get_weights
     Batch, Array    what `sample` returns, and one of its arrays on CUDA
     SequenceBatch   what `sample_sequences` returns: (batch_size, length, ...) arrays for recurrent agents
@@ -70,7 +71,7 @@ from ._actor_critic import ActorCritic
 from ._apex import Apex
 from ._batch import Array, Batch, SequenceBatch
 from ._buffer import ReplayBuffer
-from ._ddpg import DDPG, SAC, TD3
+from ._ddpg import DDPG, SAC, TD3, FastSAC, FastTD3
 from ._device import Device
 from ._ga3c import GA3C
 from ._handle import file_info
@@ -91,10 +92,11 @@ from ._writer import Writer
 __version__: str = lib.gpur_version().decode()
 __all__ = [
     "Acted", "ActedByPolicy", "ActorCritic", "ActorCriticLosses", "Apex", "ApexStats", "Array", "Batch", "C51",
-    "Closed", "DDPG", "DDPGStats", "DQN", "Device", "DeviceError", "DeviceInfo", "EnvError", "Evicted", "FileError",
-    "FileInfo", "GA3C", "GA3CStats", "GpureplayError", "Interrupted", "InvalidArgument", "LaneBuffer", "LaneStats",
-    "LearnerStats", "OutOfMemory", "Plan", "Policy", "PolicyStats", "Preset", "PriorityStats", "QRDQN",
-    "ReplayBuffer", "Run", "RunEvent", "RunStats", "SAC", "SACStats", "SequenceBatch", "Stats", "TD3", "TooFew",
-    "TrainResult", "Unavailable", "Weights", "WouldBlock", "Writer", "file_info", "make_env", "make_vec", "preset",
-    "show_config", "train", "train_apex", "train_ddpg", "train_dqn", "train_ga3c", "train_offline",
+    "Closed", "DDPG", "DDPGStats", "DQN", "Device", "DeviceError", "DeviceInfo", "EnvError", "Evicted", "FastSAC",
+    "FastTD3", "FileError", "FileInfo", "GA3C", "GA3CStats", "GpureplayError", "Interrupted", "InvalidArgument",
+    "LaneBuffer", "LaneStats", "LearnerStats", "OutOfMemory", "Plan", "Policy", "PolicyStats", "Preset",
+    "PriorityStats", "QRDQN", "ReplayBuffer", "Run", "RunEvent", "RunStats", "SAC", "SACStats", "SequenceBatch",
+    "Stats", "TD3", "TooFew", "TrainResult", "Unavailable", "Weights", "WouldBlock", "Writer", "file_info", "make_env",
+    "make_vec", "preset", "show_config", "train", "train_apex", "train_ddpg", "train_dqn", "train_ga3c",
+    "train_offline",
 ]

@@ -10,7 +10,7 @@ import sys
 from typing import TYPE_CHECKING, Any, Union, cast
 
 from ._config import RunConfigs, Settings, apex_configs, network_settings, settings_of_buffer
-from ._ddpg import DDPG
+from ._ddpg import DDPG, SAC, ActionLearner
 from ._envs import EnvOptions, open_envs
 from ._handle import refuse_after_fork
 from ._inputs import flag, integer
@@ -25,27 +25,27 @@ if TYPE_CHECKING:
 
     from ._settings import ApexSettings
 
-Agent = Union[DQN, DDPG]
+Agent = Union[DQN, DDPG, SAC]
 
 
 class Apex(LibraryRun):
     """Actors, each with an environment, an epsilon and a copy of a learner's weights, and the learner's training by
     priority, beside each other. `train(preset="apex-dqn")` makes buffer, learner and run in one call.
 
-    agent: the learner, a `DQN`, or of continuous actions a `DDPG`. Its buffer must be prioritized, and have the fields
-        obs, action, reward, next_obs, terminated, truncated, discount (with n_step above 1) and priority (float32, with
-        initial_priorities "td"). Nobody else adds to it or trains the learner meanwhile: the buffer's own writer is
-        closed.
+    agent: the learner, a `DQN`, or of continuous actions a `DDPG`, `TD3` or `SAC`. Its buffer must be prioritized, and
+        have the fields obs, action, reward, next_obs, terminated, truncated, discount (with n_step above 1) and
+        priority (float32, with initial_priorities "td"). Nobody else adds to it or trains the learner meanwhile: the
+        buffer's own writer is closed.
     env: the name of a game of the library, a plug-in's file, an id of Gymnasium, "dm_control/cartpole-swingup" (a
         domain and a task of the control suite), or "module:function", where function(lane) makes an environment.
-        Environments in Python are always in processes. A `DDPG` needs actions that are a Box of floats with bounds.
+        Environments in Python are always in processes. Continuous actions must be a Box of floats with bounds.
     env_options: "name=value,name=value", or a dict.
     on_event: is called with each RunEvent, in the thread that advances the run. False stops the run, an exception
         does, too, and is raised by `advance`.
     settings: processes (by default True for environments in Python, else False: threads), and the members of
         gpur_apex_config by name (include/gpureplay/apex.h) and of gpur_run_config (run_handle.h): actors,
-        initial_priorities "td" or "max", epsilons (a list), of a `DDPG` sigma, and so on. None is the library's
-        default.
+        initial_priorities "td" or "max", epsilons (a list), of a `DDPG` and a `TD3` sigma, and so on. None is the
+        library's default.
 
     An actor's process has this process's sys.path, and its make_env(lane) is asked for lane 0 alone. What an
     environment raises ends the actor; its text, with the file and the line, is the event's `error`. The actor is
@@ -62,8 +62,8 @@ class Apex(LibraryRun):
 
     def __init__(self, agent: Agent, env: str, *, env_options: EnvOptions = None, on_event: OnEvent | None = None,
                  **settings: Unpack[ApexSettings]):
-        if not isinstance(agent, (DQN, DDPG)):
-            raise TypeError(f"agent is {agent!r}; it must be a gpureplay.DQN or a gpureplay.DDPG")
+        if not isinstance(agent, (DQN, ActionLearner)):
+            raise TypeError(f"agent is {agent!r}; it must be a gpureplay.DQN, DDPG, TD3 or SAC")
         refuse_other_envs(env)
         refuse_after_fork()
         envs = open_envs(env, options=env_options)
@@ -148,7 +148,7 @@ def processes_of(envs: Envs, given: bool | None) -> bool:
 def networks_of(agent: Agent) -> list[Settings]:
     """The settings of the networks that an actor has."""
     config = agent.config
-    return [config["actor"], config["critic"]] if isinstance(agent, DDPG) else [config]
+    return [config["actor"], *config["critics"] * [config["critic"]]] if isinstance(agent, ActionLearner) else [config]
 
 
 def set_command(configs: RunConfigs, agent: Agent, env: str, env_options: EnvOptions) -> None:

@@ -46,6 +46,13 @@ QUEUE_DROP_OLDEST = 2
 TUNER_NONE = 0
 TUNER_PAPER = 1
 TUNER_CODE = 2
+HINDSIGHT_FUTURE = 0
+HINDSIGHT_FINAL = 1
+HINDSIGHT_EPISODE = 2
+GOAL_REWARD_SPARSE = 0
+GOAL_REWARD_DISTANCE = 1
+GOAL_REWARD_NEARNESS = 2
+GOAL_REWARD_UNCHANGED = 3
 LAUNCH_STEPS = 256
 WEIGHTS_ONLINE = 0
 WEIGHTS_TARGET = 1
@@ -330,6 +337,8 @@ class ApexNetworks(Sized):
         ("size", c_uint64),
         ("acting", c_void_p),
         ("critic", c_void_p),
+        ("critics", c_int32),
+        ("reserved", c_int32),
     ]
 
 
@@ -406,6 +415,8 @@ class PackerConfig(Sized):
         ("num_actions", c_int32),
         ("observations", c_int32),
         ("compression", c_int32),
+        ("critics", c_int32),
+        ("reserved", c_int32),
     ]
 
 
@@ -670,6 +681,25 @@ class GA3CConfig(Sized):
     ]
 
 
+class HindsightConfig(Sized):
+    c_name = "gpur_hindsight_config"
+    _fields_ = [
+        ("size", c_uint64),
+        ("achieved_field", c_char_p),
+        ("desired_field", c_char_p),
+        ("achieved_at", c_int32),
+        ("desired_at", c_int32),
+        ("goal_size", c_int32),
+        ("strategy", c_int32),
+        ("n_sampled_goal", c_int32),
+        ("reward", c_int32),
+        ("threshold", c_float),
+        ("reward_reached", c_float),
+        ("reward_missed", c_float),
+        ("ends_at_goal", c_int32),
+    ]
+
+
 class LaneDraw(Sized):
     c_name = "gpur_lane_draw"
     _fields_ = [
@@ -842,6 +872,7 @@ class PolicyOutput(Sized):
         ("probabilities", c_void_p),
         ("values", c_void_p),
         ("action_vectors", c_void_p),
+        ("log_probs", c_void_p),
     ]
 
 
@@ -909,6 +940,7 @@ class ReplayConfig(Sized):
         ("first_priority", c_int32),
         ("lane_autoreset", c_int32),
         ("lanes", c_int64),
+        ("hindsight", c_void_p),
     ]
 
 
@@ -1223,11 +1255,11 @@ STRUCTS: list[type[Struct]] = [
     Layer, NetworkConfig, Field, Schedule, OptimizerConfig, ActorCriticConfig, ActorCriticBatch, ActorCriticLosses,
         ApexConfig, ApexNetworks, ApexTransport, BatchView, BlockInfo, BlockInput, PackerConfig, PackerStepInput,
         CheckpointOptions, CheckpointInfo, DeviceConfig, DeviceInfo, DPGConfig, ReturnsConfig, DQNConfig, Space,
-        EnvInfo, EnvResult, EnvType, VectorResult, VectorEnvType, FastDQNConfig, GA3CConfig, LaneDraw, LaneStats,
-        LearnerStats, WeightInfo, ReplayPlan, PlayConfig, PlayResult, PolicyConfig, PolicyInput, PolicyOutput,
-        PolicyStats, PriorityStats, ReplayConfig, FieldInfo, ReplayStats, RunEvent, RunConfig, FastDQNStats, GA3CStats,
-        ApexStats, RunStats, SACConfig, SequenceConfig, TrainingConfig, TrainingSettings, WriterConfig, StepInput,
-        EpisodeInfo,
+        EnvInfo, EnvResult, EnvType, VectorResult, VectorEnvType, FastDQNConfig, GA3CConfig, HindsightConfig, LaneDraw,
+        LaneStats, LearnerStats, WeightInfo, ReplayPlan, PlayConfig, PlayResult, PolicyConfig, PolicyInput,
+        PolicyOutput, PolicyStats, PriorityStats, ReplayConfig, FieldInfo, ReplayStats, RunEvent, RunConfig,
+        FastDQNStats, GA3CStats, ApexStats, RunStats, SACConfig, SequenceConfig, TrainingConfig, TrainingSettings,
+        WriterConfig, StepInput, EpisodeInfo,
 ]
 FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {  # result, arguments
     "gpur_actor_critic_config_init": (c_int32, [c_void_p, c_uint64]),
@@ -1289,6 +1321,7 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {  # result, arguments
     "gpur_device_wait_stream": (c_int32, [c_void_p, c_void_p]),
     "gpur_dpg_config_init": (c_int32, [c_void_p, c_uint64]),
     "gpur_td3_config_init": (c_int32, [c_void_p, c_uint64]),
+    "gpur_fast_td3_config_init": (c_int32, [c_void_p, c_uint64]),
     "gpur_dpg_create": (c_int32, [c_void_p, c_void_p, c_void_p]),
     "gpur_dqn_config_init": (c_int32, [c_void_p, c_uint64]),
     "gpur_dqn_config_preset": (c_int32, [c_void_p, c_char_p]),
@@ -1319,6 +1352,7 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {  # result, arguments
     "gpur_ga3c_preset": (c_int32, [c_char_p, c_void_p, c_void_p, c_void_p]),
     "gpur_ga3c_create": (c_int32, [c_void_p, c_void_p, c_void_p, c_void_p]),
     "gpur_ga3c_set_counts": (c_int32, [c_void_p, c_int32, c_int32, c_int32]),
+    "gpur_hindsight_config_init": (c_int32, [c_void_p, c_uint64]),
     "gpur_replay_add_lanes": (c_int32, [c_void_p, c_void_p, c_void_p]),
     "gpur_replay_reset_lanes": (c_int32, [c_void_p, c_void_p, c_void_p]),
     "gpur_lane_draw_init": (c_int32, [c_void_p, c_uint64]),
@@ -1381,6 +1415,7 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {  # result, arguments
     "gpur_run_save": (c_int32, [c_void_p, c_char_p]),
     "gpur_run_load": (c_int32, [c_void_p, c_char_p, c_int32]),
     "gpur_sac_config_init": (c_int32, [c_void_p, c_uint64]),
+    "gpur_fast_sac_config_init": (c_int32, [c_void_p, c_uint64]),
     "gpur_sac_create": (c_int32, [c_void_p, c_void_p, c_void_p]),
     "gpur_schedule_at": (c_float, [c_void_p, c_int64]),
     "gpur_sequence_config_init": (c_int32, [c_void_p, c_uint64]),

@@ -680,10 +680,12 @@ def settings_of_actions(config: ActionConfig) -> Settings:
 
 
 def apex_networks(networks: list[_c_api.NetworkConfig]) -> _c_api.ApexNetworks:
-    """Of a `DQN` one network, of a `DDPG` the policy network and the critic, which must outlive what is returned."""
+    """Of a `DQN` one network, of other learners the policy network and each critic, which must outlive what is
+    returned."""
     both = _c_api.ApexNetworks()
     both.acting = ctypes.addressof(networks[0])
     both.critic = ctypes.addressof(networks[1]) if len(networks) > 1 else None
+    both.critics = len(networks) - 1
     return both
 
 

@@ -12,7 +12,7 @@ from ._buffer import ReplayBuffer
 from ._lanes import LaneBuffer
 from ._config import ActionConfig, index_source_of, put_action_settings, settings_of_actions, settings_text
 from ._flatten import Translation
-from ._learner import ReplayLearner, refuse_other_buffers, refuse_unread
+from ._learner import ReplayLearner, Weights, refuse_other_buffers, refuse_unread
 from ._library import Advice, InvalidArgument, lib
 from ._policy import Policy
 from ._schema import Field
@@ -111,7 +111,6 @@ class DDPG(ActionLearner):
     """
 
     _init = lib.gpur_dpg_config_init
-    _init = lib.gpur_dpg_config_init
 
     def __init__(self, buffer: ReplayBuffer | LaneBuffer, **settings: Unpack[DDPGSettings]):
         self._create(buffer, _c_api.DPGConfig(), self._init, lib.gpur_dpg_create, settings)
@@ -140,6 +139,21 @@ class TD3(DDPG):
     _init = lib.gpur_td3_config_init
 
 
+class FastTD3(TD3):
+    """A `TD3` with the settings of FastTD3 [Seo et al. 2025], for a `LaneBuffer` of many environments that step
+    together: networks of three layers, critics with distributions of returns, AdamW, and batches of 32,768:
+
+        learner = gpureplay.FastTD3(lanes, critic={"v_min": -10, "v_max": 10})
+
+    The task decides v_min and v_max, which are -250 and 250. include/gpureplay/dpg.h has all of them, and what differs
+    from that paper's code.
+
+    buffer, actor, critic, settings: as for `TD3`.
+    """
+
+    _init = lib.gpur_fast_td3_config_init
+
+
 class SAC(ActionLearner):
     """A learner of soft actor-critic on a buffer [Haarnoja et al. 2018]: a policy pi(a|s) whose entropy is part of what
     it maximizes, and two critics. A whole train step of all of them and of the temperature runs on the device. Policies
@@ -154,7 +168,8 @@ class SAC(ActionLearner):
     buffer: as for `DDPG`.
     actor, critic: the settings of each network and its optimizer, as for `DQN`: trunk (dense layers), hidden,
         hidden_activation, init, init_scale; optimizer, learning_rate, clip_norm, ... `critic` describes each of the
-        critics, whose tensors are "critic.1.trunk.0.weight", "critic.2.trunk.0.weight" and so on.
+        critics, whose tensors are "critic.1.trunk.0.weight", "critic.2.trunk.0.weight" and so on, and may have a head
+        of distributions, as that of `DDPG`.
     temperature: the weight of the entropy beside the rewards, with which training begins; default 1. It is learned,
         with the settings of temperature_optimizer, so that the policy's entropy stays near target_entropy for each
         number of an action; or with fixed_temperature=True it stays what it is. Its logarithm is the tensor
@@ -166,8 +181,15 @@ class SAC(ActionLearner):
     One thread trains. Any number of threads may pull its weights and read `stats` meanwhile.
     """
 
+    _init = lib.gpur_sac_config_init
+
     def __init__(self, buffer: ReplayBuffer | LaneBuffer, **settings: Unpack[SACSettings]):
-        self._create(buffer, _c_api.SACConfig(), lib.gpur_sac_config_init, lib.gpur_sac_create, settings)
+        self._create(buffer, _c_api.SACConfig(), self._init, lib.gpur_sac_create, settings)
+
+    @property
+    def target_weights(self) -> Weights:
+        """The tensors of the critics' targets; the actor and the temperature have none."""
+        return Weights(self, _c_api.WEIGHTS_TARGET, "critic.")
 
     @property
     def stats(self) -> SACStats:
@@ -175,3 +197,14 @@ class SAC(ActionLearner):
         `sync` before to include all. RuntimeWarning: transitions trained nothing since the last read, as their actions
         are not -1 to 1."""
         return read_tuple(SACStats, self._stats())
+
+
+class FastSAC(SAC):
+    """A `SAC` with the settings of FastSAC [Seo et al. 2025b], as far as there are such settings, for a `LaneBuffer` of
+    many environments that step together: networks of three layers with layer normalization, AdamW, and batches of
+    8,192. include/gpureplay/sac.h has all of them, and what differs from that paper's code.
+
+    buffer, settings: as for `SAC`.
+    """
+
+    _init = lib.gpur_fast_sac_config_init

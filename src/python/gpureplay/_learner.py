@@ -40,10 +40,11 @@ class Weights(_Tensors):
     """Tensors of a network by name ("trunk.0.weight", "advantage.out.bias", ...). Reading gives a copy, (units, inputs)
     or (units,) float32, as it is after the last train step. Assigning writes the tensor."""
 
-    def __init__(self, learner: Learner, which: int):
+    def __init__(self, learner: Learner, which: int, prefix: str = ""):
         self._learner, self._which = learner, which
         learner._open_handle()
-        self._shapes: dict[str, tuple[int, ...]] = dict(learner._invoke(self._shapes_of))
+        self._shapes: dict[str, tuple[int, ...]] = {
+            name: shape for name, shape in learner._invoke(self._shapes_of) if name.startswith(prefix)}
 
     def _shapes_of(self, handle: int) -> list[tuple[str, tuple[int, ...]]]:
         found = []

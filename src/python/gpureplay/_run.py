@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import atexit
+import contextlib
 import ctypes
 import functools
 import os
@@ -18,7 +20,7 @@ from ._config import RunConfigs, Settings, fast_dqn_configs, set_envs, settings_
 from ._ddpg import ActionLearner
 from ._device import caller_depth
 from ._envs import EnvOptions, open_envs
-from ._handle import DeferredSignals, Handle, note_library_threads, refuse_after_fork, says_stop
+from ._handle import DeferredSignals, Handle, forked, note_library_threads, refuse_after_fork, says_stop
 from ._inputs import flag, integer
 from ._learner import DQN, Learner
 from ._library import GpureplayError, InvalidArgument, check, failed, in_c, lib, with_advice
@@ -375,8 +377,11 @@ class _Call(threading.Thread):
         super().__init__(name="gpureplay", daemon=True)
         self._run, self._function, self._arguments = run, function, arguments
         self.ended, self.raised, self.was_stopped = threading.Event(), list[BaseException](), False
+        self._returned = threading.Event()
+        self._is_of_daemon = threading.current_thread().daemon
 
     def run(self) -> None:
+        _under_way.append(self)
         try:
             status = self._run._invoke(self._function, *self._arguments)
             if status != 0:
@@ -385,7 +390,31 @@ class _Call(threading.Thread):
         except BaseException as error:
             self.raised.append(error)
         finally:
-            self.ended.set()
+            _under_way.remove(self)
+            self._returned.set()
+            if not (_is_ending.is_set() and self._is_of_daemon):
+                self.ended.set()
+
+    def end(self) -> None:
+        """Stops the call and waits for that."""
+        with contextlib.suppress(GpureplayError):
+            self._run._invoke(self._run._stop)
+        self._returned.wait(_LAST_WAIT)
+
+
+_under_way: list[_Call] = []
+_is_ending = threading.Event()
+_LAST_WAIT = 5  # seconds, for a step of an environment
+
+
+@atexit.register
+def _end_calls() -> None:
+    """Ends what daemon threads are calling when the interpreter ends: Python 3.14 crashes if a thread of the library
+    calls an environment in Python later. The daemon threads then wait for the end, and raise nothing."""
+    _is_ending.set()
+    if not forked:  # a child process has no threads of its parent's
+        for call in tuple(_under_way):
+            call.end()
 
 
 def refuse_evaluations(envs: Envs, period: int, episodes: int) -> None:

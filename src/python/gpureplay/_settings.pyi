@@ -407,6 +407,10 @@ class DDPGTraining(TrainArguments, total=False):
     n_step: int | None
     gamma: float | None
     hidden: str | None
+    critic_head: Literal["q", "quantiles", "categorical"] | None
+    atoms: int | None
+    v_min: float | None
+    v_max: float | None
     checkpoint: int | float | None
     actors: int | None
     processes: bool | None
@@ -502,6 +506,10 @@ class TrainOptions(TypedDict, total=False):
     n_step: int | None
     gamma: float | None
     hidden: str | None
+    critic_head: Literal["q", "quantiles", "categorical"] | None
+    atoms: int | None
+    v_min: float | None
+    v_max: float | None
     error_bound: float | None
     block_length: int | float | None
     cache_size: int | float | None
@@ -521,6 +529,7 @@ class TrainOptions(TypedDict, total=False):
     sigma: float | None
     temperature: float | None
     fixed_temperature: bool | None
+    target_entropy: float | None
     policy_delay: int | None
     target_noise: float | None
     target_noise_clip: float | None

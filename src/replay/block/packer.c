@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_ROWS = 1 << 16, MAX_ACTIONS = 1 << 20 };
+enum { MAX_ROWS = 1 << 16, MAX_ACTIONS = 1 << 20, MAX_CRITICS = 2 };
 
 struct gpur_packer {
     const gpur_block_format *format;
@@ -27,10 +27,10 @@ struct gpur_packer {
     gpur_env_state env_state;         /* of one environment */
     gpur_frame_history frame_history; /* with GPUR_LAYOUT_FRAMES */
     int32_t priority;                 /* index of the field that the packer fills in, or -1 */
-    float *q;                         /* (env_state.room) Q(s, A) of the steps, as env_state.rewards */
+    float *q;                         /* (env_state.room, critics) Q(s, A) of the steps, as env_state.rewards */
     int32_t has_vectors;              /* 1: actions are vectors */
     int waits;                        /* 1: the newest row waits for Q(s') */
-    float waiting_q;                  /* Q(s, A) of that row */
+    float waiting_q[MAX_CRITICS];     /* (critics) Q(s, A) of that row */
     gpur_n_step_return waiting;
     int64_t taken;         /* rows in blocks taken before */
     int64_t sequence;      /* of the next block */
@@ -44,7 +44,7 @@ struct gpur_packer {
     unsigned char *block;  /* the block taken last */
 };
 
-static const gpur_packer_config defaults = {.size = sizeof(gpur_packer_config), .rows = 50};
+static const gpur_packer_config defaults = {.size = sizeof(gpur_packer_config), .rows = 50, .critics = 1};
 
 gpur_status gpur_packer_config_init(gpur_packer_config *config, uint64_t size)
 {
@@ -53,8 +53,8 @@ gpur_status gpur_packer_config_init(gpur_packer_config *config, uint64_t size)
 
 /* Creates and destroys packers. */
 
-/* With discrete actions Q has a row of all of them. With vectors it has two numbers: that of the policy's action, which
- * stands in the place of the largest, and that of the action taken. */
+/* With discrete actions Q has a row of all of them. With vectors it has the value of s, which stands in the place of
+ * the largest, and then that of the action taken, by each critic. */
 static int has_vectors(const gpur_block_format *format)
 {
     const gpur_schema *const schema = &format->schema;
@@ -105,6 +105,11 @@ static gpur_status check_config(const gpur_block_format *format, const gpur_pack
                  "gpur_packer_config.observations is GPUR_OBSERVATIONS_FRAMES and the format's layout "
                  "GPUR_LAYOUT_ROWS; stacks are made of frames by the layout GPUR_LAYOUT_FRAMES alone");
     GPUR_TRY(gpur_block_check_compression(c->compression, "gpur_packer_config.compression"));
+    GPUR_TRY(gpur_range_check(c->critics, 1, MAX_CRITICS, "gpur_packer_config.critics"));
+    GPUR_REQUIRE(c->critics == 1 || (c->num_actions > 0 && has_vectors(format)),
+                 "gpur_packer_config.critics is %d; without initial priorities of action vectors it must be 1",
+                 (int)c->critics);
+    GPUR_TRY(gpur_reserved_check(&(const int64_t){c->reserved}, 1, "gpur_packer_config"));
     return c->num_actions > 0 ? check_q_fields(format, c) : GPUR_OK;
 }
 
@@ -120,7 +125,7 @@ static gpur_status allocate(gpur_packer *p)
     p->frames = malloc((size_t)frames + 1);
     p->block = malloc((size_t)block);
     p->numbers = malloc((size_t)(p->room * per_row + 1) * sizeof *p->numbers);
-    p->q = calloc((size_t)p->env_state.room, sizeof *p->q);
+    p->q = calloc((size_t)(p->env_state.room * p->config.critics), sizeof *p->q);
     if (!p->rows || !p->frames || !p->block || !p->numbers || !p->q)
         return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for the blocks of a packer, %" PRId64 " bytes",
                          rows + frames + block);
@@ -198,11 +203,16 @@ static void write_priority(gpur_packer *p, int64_t row, float priority)
  * its first one. */
 static const float no_priority = NAN;
 
-/* The absolute n-step TD error [Horgan et al. 2018, section 3]. `q_next`: the largest Q(s', a); 0 if s' is terminal. */
-static float td_priority(const gpur_n_step_return *r, float q, float q_next)
+/* The absolute n-step TD error [Horgan et al. 2018, section 3], of several critics the mean of theirs. `q`: (critics)
+ * Q(s, A). `q_next`: the largest Q(s', a); 0 if s' is terminal. */
+static float td_priority(const gpur_packer *p, const gpur_n_step_return *r, const float *q, float q_next)
 {
-    const double error = (double)r->reward + (double)r->discount * (double)q_next - (double)q;
-    return isfinite(error) ? (float)fmin(fabs(error), (double)FLT_MAX) : no_priority;
+    const double target = (double)r->reward + (double)r->discount * (double)q_next;
+    double sum = 0.0;
+    for (int32_t i = 0; i < p->config.critics; i++)
+        sum += fabs(target - (double)q[i]);
+    sum /= (double)p->config.critics;
+    return isfinite(sum) ? (float)fmin(sum, (double)FLT_MAX) : no_priority;
 }
 
 /* Gives the newest row its priority, if it waits for Q(s'), (num_actions). NULL: Q(s') will not be known. */
@@ -212,7 +222,7 @@ static void end_waiting(gpur_packer *p, const float *q_next)
         return;
     p->waits = 0;
     write_priority(p, p->rows_made - 1,
-                   q_next ? td_priority(&p->waiting, p->waiting_q, max_of(q_next, p->config.num_actions))
+                   q_next ? td_priority(p, &p->waiting, p->waiting_q, max_of(q_next, p->config.num_actions))
                           : no_priority);
 }
 
@@ -222,17 +232,19 @@ typedef struct step_end {
     const float *final_q; /* Q(s') of an episode that was truncated, or NULL */
 } step_end;
 
-static void give_priority(gpur_packer *p, const gpur_n_step_return *r, float q, const step_end *end)
+static void give_priority(gpur_packer *p, const gpur_n_step_return *r, const float *q, const step_end *end)
 {
     const int64_t row = p->rows_made - 1;
     if (end->flags.terminated)
-        write_priority(p, row, td_priority(r, q, 0.0f));
+        write_priority(p, row, td_priority(p, r, q, 0.0f));
     else if (end->final_q)
-        write_priority(p, row, td_priority(r, q, max_of(end->final_q, p->config.num_actions)));
+        write_priority(p, row, td_priority(p, r, q, max_of(end->final_q, p->config.num_actions)));
     else if (end->flags.truncated)
         write_priority(p, row, no_priority);
-    else
-        p->waits = 1, p->waiting_q = q, p->waiting = *r;
+    else {
+        p->waits = 1, p->waiting = *r;
+        memcpy(p->waiting_q, q, (size_t)p->config.critics * sizeof *q);
+    }
 }
 
 /* Rows. */
@@ -273,7 +285,7 @@ static void make_row(gpur_packer *p, const step_end *end)
     gpur_write_outcome(&p->offsets, row, r, &end->flags, episode->previous < 0 ? GPUR_BLOCK_FIRST : GPUR_BLOCK_LATER);
     episode->previous = 0;
     if (p->priority >= 0)
-        give_priority(p, &r, p->q[first & (state->room - 1)], end);
+        give_priority(p, &r, p->q + (first & (state->room - 1)) * p->config.critics, end);
     episode->pending--;
 }
 
@@ -364,9 +376,8 @@ static int64_t action_of(const gpur_packer *p, const void *action)
 
 static gpur_status check_q(const gpur_packer *p, const gpur_packer_step_input *in)
 {
-    const int32_t actions = p->config.num_actions;
-    GPUR_REQUIRE(in->q || actions == 0, "q is NULL; it must be the Q values of the %d actions",
-                 p->has_vectors ? 2 : (int)actions);
+    const int32_t actions = p->config.num_actions, numbers = p->has_vectors ? 1 + p->config.critics : actions;
+    GPUR_REQUIRE(in->q || actions == 0, "q is NULL; it must be the Q values of the %d actions", (int)numbers);
     if (actions > 0 && !p->has_vectors) {
         const int64_t action = action_of(p, in->action);
         GPUR_REQUIRE(action >= 0 && action < actions, "action is %" PRId64 "; it must be 0 to %d", action,
@@ -374,7 +385,7 @@ static gpur_status check_q(const gpur_packer *p, const gpur_packer_step_input *i
     }
     if (!p->format->config.check_finite)
         return GPUR_OK;
-    for (int32_t a = 0; a < (p->has_vectors ? 2 : actions) && actions > 0; a++)
+    for (int32_t a = 0; a < numbers && actions > 0; a++)
         GPUR_REQUIRE(isfinite(in->q[a]), "q[%d] is %g; it must be finite", (int)a, (double)in->q[a]);
     for (int32_t a = 0; a < actions && in->truncated && in->final_q; a++)
         GPUR_REQUIRE(isfinite(in->final_q[a]), "final_q[%d] is %g; it must be finite", (int)a, (double)in->final_q[a]);
@@ -430,7 +441,9 @@ static void push_step(gpur_packer *p, const gpur_packer_step_input *in)
                    (size_t)field->bytes);
     }
     state->rewards[entry] = clip > 0.0f ? gpur_clip(in->reward, clip) : in->reward;
-    p->q[entry] = p->priority >= 0 ? in->q[action_of(p, in->action)] : 0.0f;
+    if (p->priority >= 0)
+        memcpy(p->q + entry * p->config.critics, in->q + action_of(p, in->action),
+               (size_t)p->config.critics * sizeof *p->q);
     episode->steps++;
     episode->pending++;
     if (p->frame_history.last)

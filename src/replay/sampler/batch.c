@@ -32,7 +32,7 @@ static int32_t add_number(gpur_batch_layout *layout, const char *name, int32_t d
     return add_array(layout, info, rows);
 }
 
-gpur_batch_layout gpur_batch_layout_of(const gpur_schema *schema, int32_t links, int64_t rows)
+gpur_batch_layout gpur_batch_layout_of(const gpur_schema *schema, gpur_batch_extent extent, int64_t rows)
 {
     gpur_batch_layout layout = {0};
     for (int32_t i = 0; i < schema->count; i++)
@@ -42,12 +42,14 @@ gpur_batch_layout gpur_batch_layout_of(const gpur_schema *schema, int32_t links,
         layout.discount = add_number(&layout, "discount", GPUR_FLOAT32, rows);
     layout.weight = add_number(&layout, "weight", GPUR_FLOAT32, rows);
     layout.id = add_number(&layout, "id", GPUR_INT64, rows);
-    layout.mask = layout.is_first = -1;
+    layout.mask = layout.is_first = layout.relabeled = -1;
     if (gpur_schema_has_sequences(schema)) {
         layout.mask = add_number(&layout, "mask", GPUR_BOOL, rows);
         layout.is_first = add_number(&layout, "is_first", GPUR_BOOL, rows);
     }
-    layout.links = add_bytes(&layout, rows * links * (int64_t)sizeof(uint32_t));
+    if (extent.has_hindsight)
+        layout.relabeled = add_number(&layout, "relabeled", GPUR_BOOL, rows);
+    layout.links = add_bytes(&layout, rows * extent.links * (int64_t)sizeof(uint32_t));
     return layout;
 }
 
@@ -79,15 +81,15 @@ static void pool_destroy(gpur_pool *pool)
     gpur_device_release(device);
 }
 
-gpur_status gpur_pool_create(gpur_device *device, const gpur_schema *schema, int32_t links, int64_t max_batch,
-                             gpur_pool **out)
+gpur_status gpur_pool_create(gpur_device *device, const gpur_schema *schema, gpur_batch_extent extent,
+                             int64_t max_batch, gpur_pool **out)
 {
     gpur_pool *const pool = gpur_host_alloc(device, sizeof *pool);
     if (!pool)
         return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for a pool of batches of %zu bytes", sizeof *pool);
     pool->device = device;
     pool->schema = *schema;
-    pool->links = links;
+    pool->extent = extent;
     pool->max_batch = max_batch;
     gpur_device_retain(device);
     const gpur_status status = pool_build(pool);
@@ -156,7 +158,7 @@ static gpur_status batch_build(gpur_batch *batch, gpur_pool *pool, int64_t rows)
     void *memory = NULL;
     batch->pool = pool;
     batch->rows = rows;
-    batch->layout = gpur_batch_layout_of(&pool->schema, pool->links, rows);
+    batch->layout = gpur_batch_layout_of(&pool->schema, pool->extent, rows);
     GPUR_TRY(gpur_memory_alloc(pool->device, batch->layout.bytes, "a batch", &memory));
     batch->memory = memory;
     set_red_zones(batch);
@@ -386,6 +388,8 @@ int64_t gpur_batch_count(const gpur_batch *batch)
 
 static int is_filled(const gpur_batch *batch, int32_t array)
 {
+    if (array == batch->layout.relabeled)
+        return batch->length == 0;
     return batch->length > 0 || (array != batch->layout.mask && array != batch->layout.is_first);
 }
 

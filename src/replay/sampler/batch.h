@@ -13,26 +13,34 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-enum { GPUR_MAX_ARRAYS = GPUR_MAX_FIELDS + 5 };
+enum { GPUR_MAX_ARRAYS = GPUR_MAX_FIELDS + 6 };
+
+/* What the arrays of a batch depend on beside the schema. */
+typedef struct gpur_batch_extent {
+    int32_t links;         /* frame links of a row; 0: GPUR_LAYOUT_ROWS */
+    int32_t has_hindsight; /* 1: there is an array of the rows with new goals */
+} gpur_batch_extent;
 
 /* The arrays of a batch: every field of the schema, then discount (unless it is a field), weight and id. If sequences
- * can be found in rows of the schema: then mask and is_first, which only batches of sequences fill. */
+ * can be found in rows of the schema: then mask and is_first, which only batches of sequences fill. With hindsight:
+ * then relabeled, which they do not fill. */
 typedef struct gpur_batch_layout {
     gpur_field_info arrays[GPUR_MAX_ARRAYS]; /* (count) `offset` is from the start of the batch's memory */
     int32_t count;
     int32_t discount, weight, id; /* indices in `arrays` */
     int32_t mask, is_first;       /* likewise; -1 if there are none */
+    int32_t relabeled;            /* likewise */
     int64_t links;                /* offset of the rows' frame links, (rows, links per row) uint32; 0 links: the end */
     int64_t bytes;                /* size of the whole batch */
 } gpur_batch_layout;
 
-/* Lays out a batch of `rows` rows with `links` frame links each. Every array is aligned to 256 bytes. */
-gpur_batch_layout gpur_batch_layout_of(const gpur_schema *schema, int32_t links, int64_t rows);
+/* Lays out a batch of `rows` rows. Every array is aligned to 256 bytes. */
+gpur_batch_layout gpur_batch_layout_of(const gpur_schema *schema, gpur_batch_extent extent, int64_t rows);
 
 typedef struct gpur_pool {
     gpur_device *device; /* retained */
     gpur_schema schema;
-    int32_t links; /* frame links of a row; 0: GPUR_LAYOUT_ROWS */
+    gpur_batch_extent extent;
     int64_t max_batch;
     pthread_mutex_t lock;
     gpur_stream *read_stream;           /* for gpur_batch_read and gpur_batch_wait */
@@ -59,8 +67,8 @@ struct gpur_batch {
     int pending_reads; /* 1: the last reads must be waited for */
 };
 
-gpur_status gpur_pool_create(gpur_device *device, const gpur_schema *schema, int32_t links, int64_t max_batch,
-                             gpur_pool **pool);
+gpur_status gpur_pool_create(gpur_device *device, const gpur_schema *schema, gpur_batch_extent extent,
+                             int64_t max_batch, gpur_pool **pool);
 
 /* Called when the replay is destroyed. The pool is freed with its last batch. NULL does nothing. */
 void gpur_pool_close(gpur_pool *pool);

@@ -38,6 +38,7 @@ static gpur_status prepare(gpur_replay *replay, gpur_batch *batch)
     gpur_gather_field fields[GPUR_MAX_FIELDS];
     const gpur_schema *const schema = &replay->schema;
     const gpur_sampler *const sampler = gpur_sampler_of(replay->config.index_source);
+    const int32_t relabeled = batch->layout.relabeled;
     for (int32_t i = 0; i < schema->count; i++) {
         fields[i].field = i;
         fields[i].to = gpur_batch_array(batch, i);
@@ -53,6 +54,7 @@ static gpur_status prepare(gpur_replay *replay, gpur_batch *batch)
         .source = sampler->gather_source,
         .links = (uint32_t *)(void *)(batch->memory + batch->layout.links),
         .ids = gpur_batch_array(batch, batch->layout.id), /* a caller's, or those that the sampler writes */
+        .relabeled = relabeled < 0 ? NULL : gpur_batch_array(batch, relabeled),
         .seed = replay->config.seed,
         .purpose = sampler->purpose[GPUR_USER_CALLER],
     };

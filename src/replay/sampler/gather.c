@@ -211,6 +211,38 @@ static void divide_preprocessed(gpur_gather_preprocessed_args *a, const gpur_fra
         o->channels == f->stack && pixels == f->units && (f->stack == 1 || o->planes != frame_layout->stack_is_last);
 }
 
+/* Where the goals of gathered rows lie, and what follows from them. */
+static gpur_hindsight_output output_of(const gpur_gather_request *r, int32_t field, int64_t offset)
+{
+    const gpur_gather_field *const found = field < 0 ? NULL : find_field(r, field);
+    gpur_hindsight_output output = {0};
+    if (found) {
+        output.to = (unsigned char *)found->to + offset;
+        output.pitch = found->pitch;
+    }
+    return output;
+}
+
+static void prepare_relabel(const gpur_replay *replay, const gpur_gather_request *r, gpur_hindsight_relabel_args *a)
+{
+    const gpur_goal_fields *const f = &replay->hindsight.fields;
+    *a = replay->hindsight.relabel;
+    a->batch = r->rows;
+    a->ids = r->id;
+    a->step = r->step;
+    a->seed = r->seed;
+    a->desired = output_of(r, f->desired, f->desired_bytes);
+    a->next_desired = output_of(r, f->next_desired, f->desired_bytes);
+    a->reward = output_of(r, f->reward, 0);
+    a->terminated = output_of(r, f->terminated, 0);
+    a->discount = output_of(r, f->discount, 0);
+    if (r->discount) {
+        a->discount.to = (unsigned char *)r->discount;
+        a->discount.pitch = sizeof *r->discount;
+    }
+    a->relabeled = r->relabeled;
+}
+
 static gpur_gather_frames_args frames_of(const gpur_replay *replay, const gpur_gather_request *r)
 {
     const gpur_frame_layout *const frame_layout = &replay->layout.frame_layout;
@@ -253,6 +285,9 @@ gpur_status gpur_gather_plan_prepare(gpur_replay *replay, const gpur_gather_requ
 {
     memset(&plan->frames_args, 0, sizeof plan->frames_args);
     plan->is_preprocessed = request->preprocess != NULL;
+    plan->relabel.batch = 0;
+    if (replay->hindsight.device && request->id)
+        prepare_relabel(replay, request, &plan->relabel);
     plan->more.count = 0;
     GPUR_TRY(prepare_stored(replay, request, &plan->rows, &plan->more));
     GPUR_REQUIRE(

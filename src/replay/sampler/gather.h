@@ -20,6 +20,7 @@ typedef struct gpur_gather_plan {
     gpur_gather_args rows;                     /* arguments of the first kernel launch */
     gpur_more_gathers more;                    /* if the rows have more fields than one launch copies */
     gpur_gather_preprocessed_args frames_args; /* frames.batch 0: no frames are gathered */
+    gpur_hindsight_relabel_args relabel;       /* of a sample: new goals in the gathered rows; batch 0: none */
     int32_t is_preprocessed;                   /* 1: frames are preprocessed. 0: only arguments of gather_frames are
                                                   filled in */
 } gpur_gather_plan;
@@ -54,7 +55,8 @@ typedef struct gpur_gather_request {
     uint32_t *links;                 /* (rows, gpur_replay_links) device memory of this gather; GPUR_LAYOUT_ROWS: not
                                         used */
     const int64_t *ids;              /* (rows) device memory, for GPUR_GATHER_IDS */
-    uint32_t purpose;                /* GPUR_RANDOM_* of the random numbers; not used with GPUR_GATHER_IDS */
+    uint8_t *relabeled; /* (rows) device memory; NULL: not wanted. 1 if hindsight gave the row a new goal */
+    uint32_t purpose;   /* GPUR_RANDOM_* of the random numbers; not used with GPUR_GATHER_IDS */
     uint64_t seed;
     const uint64_t *step; /* (1) device memory, read when the gather runs; NULL: step_value */
     uint64_t step_value;

@@ -41,6 +41,8 @@ static gpur_status gather_locked(void *context)
     memcpy(pinned, r->ids, (size_t)bytes);
     GPUR_TRY(gpur_copy(r->stream, gpur_batch_array(r->batch, r->batch->layout.id), pinned, bytes));
     GPUR_TRY(gpur_fill_set_gather(r->replay, r->batch, GPUR_GATHER_IDS));
+    if (r->batch->layout.relabeled >= 0)
+        GPUR_TRY(gpur_fill(r->stream, gpur_batch_array(r->batch, r->batch->layout.relabeled), 0, r->batch->count));
     return gpur_gather_plan_launch(r->replay, r->stream, &r->batch->gather_plan);
 }
 

@@ -111,20 +111,36 @@ typedef struct sample_request {
     gpur_stream *stream;
 } sample_request;
 
-static gpur_status enqueue(void *context)
+static gpur_status gather(const sample_request *r)
 {
-    const sample_request *const r = context;
     if (!r->sampler->draw)
         return gpur_gather_plan_launch(r->replay, r->stream, r->plan);
     GPUR_TRY(r->sampler->draw(r->replay, r->sampler, r->args, &r->plan->rows, r->stream));
     return gpur_gather_plan_launch_rest(r->replay, r->stream, r->plan);
 }
 
+/* Hindsight: new goals for the gathered rows. */
+static gpur_status relabel(const sample_request *r)
+{
+    gpur_hindsight_relabel_args args = r->plan->relabel;
+    args.batch = r->plan->rows.batch;
+    args.step_value = r->args->step_value;
+    args.purpose = GPUR_RANDOM_HINDSIGHT + ((uint32_t)r->args->user << 16);
+    return gpur_launch_hindsight_relabel(r->stream, gpur_grid_elements(r->replay->device, args.batch), &args);
+}
+
+static gpur_status enqueue(void *context)
+{
+    const sample_request *const r = context;
+    GPUR_TRY(gather(r));
+    return r->plan->relabel.batch > 0 ? relabel(r) : GPUR_OK;
+}
+
 gpur_status gpur_sample_enqueue(gpur_replay *replay, const gpur_sampler *sampler, const gpur_sample_args *args,
                                 const gpur_gather_plan *plan, gpur_stream *stream)
 {
     sample_request request = {replay, sampler, args, plan, stream};
-    if (!sampler->draw && !gpur_gather_takes_several_launches(plan))
+    if (!sampler->draw && !gpur_gather_takes_several_launches(plan) && plan->relabel.batch == 0)
         return enqueue(&request);
     return gpur_with_window_locked(replay, enqueue, &request);
 }

@@ -27,8 +27,18 @@ static gpur_status launch_set(const gpur_window_state *window, const gpur_window
     return gpur_launch_window_set(window->storage->consumer_stream, gpur_grid_single(window->storage->device), &args);
 }
 
-/* Sends the window to the device if it has changed, and updates the priorities of the rows that enter or leave it.
- * Several changes on the host are sent as one, since no launch could see the window in between. */
+/* Lists the episodes that end with the rows that the device's window has beyond the old one. */
+static gpur_status list_episodes(const gpur_window_state *window, const gpur_window *old)
+{
+    const gpur_window *const now = &window->host;
+    const int64_t end = old->first_id + old->count, first = end > now->first_id ? end : now->first_id;
+    return gpur_hindsight_list_rows(window->storage->hindsight, window->storage->consumer_stream, first,
+                                    now->first_id + now->count - first);
+}
+
+/* Sends the window to the device if it has changed, updates the priorities of the rows that enter or leave it, and
+ * lists the episodes that end. Several changes on the host are sent as one, since no launch could see the window in
+ * between. */
 static gpur_status send(gpur_window_state *window)
 {
     gpur_stream *const stream = window->storage->consumer_stream;
@@ -39,7 +49,8 @@ static gpur_status send(gpur_window_state *window)
     window->sent = window->host;
     GPUR_TRY(gpur_priorities_evict(window->storage->priorities, stream, &old, &window->host));
     GPUR_TRY(launch_set(window, &window->host));
-    return gpur_priorities_insert(window->storage->priorities, stream, &old, &window->host);
+    GPUR_TRY(gpur_priorities_insert(window->storage->priorities, stream, &old, &window->host));
+    return list_episodes(window, &old);
 }
 
 void gpur_window_publish_all_next(gpur_window_state *window)
@@ -218,5 +229,6 @@ gpur_status gpur_window_set(gpur_window_state *window, int64_t first_id, int64_t
         .first_id = first_id, .first_slot = first_id % window->storage->config->capacity, .count = count};
     window->host = window->sent = value;
     window->is_dirty = 0;
-    return launch_set(window, &value);
+    GPUR_TRY(launch_set(window, &value));
+    return gpur_hindsight_restore(window->storage->hindsight, window->storage->consumer_stream, &value);
 }

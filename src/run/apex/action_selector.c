@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* How an actor selects actions: epsilon-greedily by Q values, or a noisy vector. */
+/* How an actor selects actions: epsilon-greedily by Q values, or a vector with noise, or one that is drawn. */
 #include "run/apex/action_selector.h"
 
 #include "run/action_vectors.h"
@@ -20,15 +20,17 @@ static float *take(float **rest, int64_t count)
 static gpur_status alloc(gpur_action_selector *c)
 {
     const int64_t actions = c->num_actions, inputs = 2 * (c->features + actions);
-    const int64_t of_vectors = c->features > 0 ? 3 * actions + 2 * c->features + inputs : 0;
-    float *rest = c->memory = calloc((size_t)(2 * (actions + 1) + of_vectors), sizeof *rest);
+    const int64_t most_q = actions + GPUR_MAX_COPIES;
+    const int64_t of_vectors = c->features > 0 ? 3 * actions + 2 * c->features + inputs + 2 * GPUR_MAX_COPIES : 0;
+    float *rest = c->memory = calloc((size_t)(2 * most_q + of_vectors), sizeof *rest);
     if (!rest)
         return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for an actor's actions");
-    c->q = take(&rest, actions + 1);
-    c->final_q = take(&rest, actions + 1);
+    c->q = take(&rest, most_q);
+    c->final_q = take(&rest, most_q);
     if (c->features == 0)
         return GPUR_OK;
     c->vectors = take(&rest, 2 * actions);
+    c->values = take(&rest, 2 * GPUR_MAX_COPIES);
     c->scaled = take(&rest, actions);
     c->pair = take(&rest, 2 * c->features);
     c->inputs = take(&rest, inputs);
@@ -46,6 +48,7 @@ gpur_status gpur_action_selector_open(gpur_action_selector *c, gpur_device *devi
     config.seed = seed;
     c->num_actions = networks->acting->num_actions;
     c->features = has_vectors ? (int32_t)fields->obs_format.features : 0;
+    c->draws = networks->acting->head == GPUR_HEAD_SQUASHED_GAUSSIAN;
     c->action_is_int64 = fields->action_is_int64;
     c->space = *actions;
     GPUR_TRY(gpur_actor_policies_open(&c->policies, device, schema, networks, has_priorities, &config));
@@ -86,7 +89,7 @@ static gpur_status value_numbers(gpur_action_selector *c, const void *obs)
 
 /* Vectors. */
 
-/* Actions of (rows) observations that are the same one, with a sigma each. */
+/* Actions of (rows) observations that are the same one, with a sigma each, or without sigmas drawn. */
 static gpur_status compute_vectors(gpur_action_selector *c, const void *obs, const gpur_action_noise *choice,
                                    const float *sigmas, int64_t rows)
 {
@@ -95,18 +98,21 @@ static gpur_status compute_vectors(gpur_action_selector *c, const void *obs, con
     const uint64_t steps[] = {choice->step, choice->step};
     const gpur_policy_input input = {
         .size = sizeof input, .count = rows, .obs = c->pair, .sigma = sigmas, .lane = lanes, .step = steps};
-    const gpur_policy_output output = {.size = sizeof output, .action_vectors = c->vectors, .version = &c->version};
+    const gpur_policy_output output = {.size = sizeof output,
+                                       .action_vectors = c->vectors,
+                                       .version = &c->version,
+                                       .log_probs = c->draws ? &c->log_prob : NULL};
     memcpy(c->pair, obs, bytes);
     memcpy(c->pair + c->features, obs, bytes);
     return gpur_policy_act(c->policies.acting, &input, &output);
 }
 
-/* Q of the observation with each of (rows) vectors. */
-static gpur_status compute_q(gpur_action_selector *c, int64_t rows, float *q)
+/* By each critic the values of the observation with each of (rows) vectors. */
+static gpur_status compute_values(gpur_action_selector *c, int64_t rows)
 {
     const size_t of_obs = (size_t)c->features, of_action = (size_t)c->num_actions;
     const gpur_policy_input input = {.size = sizeof input, .count = rows, .obs = c->inputs};
-    const gpur_policy_output output = {.size = sizeof output, .q = q};
+    const gpur_policy_output output = {.size = sizeof output, .q = c->values};
     for (int64_t i = 0; i < rows; i++) {
         float *const row = c->inputs + (size_t)i * (of_obs + of_action);
         memcpy(row, c->pair, of_obs * sizeof *row);
@@ -115,27 +121,43 @@ static gpur_status compute_q(gpur_action_selector *c, int64_t rows, float *q)
     return gpur_policy_act(c->policies.critic, &input, &output);
 }
 
+/* The value of the observation, by those of the first vector. */
+static float value_of(const gpur_action_selector *c)
+{
+    float least = c->values[0];
+    for (int32_t i = 1; i < c->policies.critics; i++)
+        least = c->values[i] < least ? c->values[i] : least;
+    return c->draws ? least - c->policies.alpha * c->log_prob : least;
+}
+
 static gpur_status choose_vector(gpur_action_selector *c, const void *obs, const gpur_action_noise *choice)
 {
     const float sigmas[] = {0.0f, choice->noise};
-    const float *const action = c->vectors + c->num_actions;
-    GPUR_TRY(compute_vectors(c, obs, choice, sigmas, 2));
-    if (c->policies.critic)
-        GPUR_TRY(compute_q(c, 2, c->q));
+    const int32_t last = c->draws ? 0 : 1;             /* the vector that the critics value as the action */
+    float *const action = c->vectors + c->num_actions; /* stays while the last observation is valued */
+    GPUR_TRY(compute_vectors(c, obs, choice, c->draws ? NULL : sigmas, last + 1));
+    if (c->draws)
+        memcpy(action, c->vectors, (size_t)c->num_actions * sizeof *action);
+    if (c->policies.critic) {
+        GPUR_TRY(compute_values(c, last + 1));
+        c->q[0] = value_of(c);
+        memcpy(c->q + 1, c->values + last * c->policies.critics, (size_t)c->policies.critics * sizeof *c->q);
+    }
     gpur_action_scale(&c->space, c->num_actions, action, c->scaled);
     c->action = action;
     c->env_action = c->scaled;
     return GPUR_OK;
 }
 
-static gpur_status value_vector(gpur_action_selector *c, const void *obs)
+static gpur_status value_vector(gpur_action_selector *c, const void *obs, const gpur_action_noise *choice)
 {
-    const gpur_action_noise none = {0};
     const int64_t version = c->version;
     const float no_noise = 0.0f;
-    GPUR_TRY(compute_vectors(c, obs, &none, &no_noise, 1));
+    GPUR_TRY(compute_vectors(c, obs, choice, c->draws ? NULL : &no_noise, 1));
     c->version = version;
-    return compute_q(c, 1, c->final_q);
+    GPUR_TRY(compute_values(c, 1));
+    c->final_q[0] = value_of(c);
+    return GPUR_OK;
 }
 
 gpur_status gpur_action_selector_select(gpur_action_selector *c, const void *obs, const gpur_action_noise *choice)
@@ -143,7 +165,7 @@ gpur_status gpur_action_selector_select(gpur_action_selector *c, const void *obs
     return c->features > 0 ? choose_vector(c, obs, choice) : choose_number(c, obs, choice);
 }
 
-gpur_status gpur_action_selector_value(gpur_action_selector *c, const void *obs)
+gpur_status gpur_action_selector_value(gpur_action_selector *c, const void *obs, const gpur_action_noise *choice)
 {
-    return c->features > 0 ? value_vector(c, obs) : value_numbers(c, obs);
+    return c->features > 0 ? value_vector(c, obs, choice) : value_numbers(c, obs);
 }

@@ -90,6 +90,7 @@ static gpur_status open_packer(actor *a)
     config.num_actions = !s->initial_priorities        ? 0
                          : a->context->networks.critic ? 1 /* a value, as the packer has it for vectors */
                                                        : a->context->networks.acting->num_actions;
+    config.critics = config.num_actions > 0 && a->context->networks.critic ? a->selector.policies.critics : 1;
     config.observations =
         a->context->format->config.layout == GPUR_LAYOUT_FRAMES ? GPUR_OBSERVATIONS_FRAMES : GPUR_OBSERVATIONS_STACKS;
     config.compression = s->compression;
@@ -182,10 +183,12 @@ static gpur_status choose(actor *a)
     return GPUR_OK;
 }
 
+/* Its random numbers are those of a lane that no actor has. */
 static gpur_status value_end(actor *a)
 {
+    const gpur_action_noise choice = {.lane = ~(uint32_t)a->settings->actor, .step = (uint64_t)a->steps};
     lap(a, NULL);
-    GPUR_TRY(gpur_action_selector_value(&a->selector, a->runner.obs));
+    GPUR_TRY(gpur_action_selector_value(&a->selector, a->runner.obs, &choice));
     lap(a, &a->context->counts->infer_nanoseconds);
     return GPUR_OK;
 }
@@ -296,11 +299,12 @@ gpur_status gpur_actor_open_device(int32_t threads, gpur_device **device)
 static gpur_status check_networks(const gpur_apex_networks *n)
 {
     GPUR_REQUIRE(n->acting, "networks.acting is NULL; an actor needs the network that chooses actions");
-    GPUR_REQUIRE(n->critic || n->acting->head != GPUR_HEAD_TANH_ACTION,
-                 "networks.critic is NULL, and networks.acting is a policy network of DPG; then both must be there");
-    GPUR_REQUIRE(n->acting->head != GPUR_HEAD_SQUASHED_GAUSSIAN,
-                 "networks.acting has GPUR_HEAD_SQUASHED_GAUSSIAN (4), with which Ape-X does not act");
-    return GPUR_OK;
+    GPUR_REQUIRE(n->critic ||
+                     (n->acting->head != GPUR_HEAD_TANH_ACTION && n->acting->head != GPUR_HEAD_SQUASHED_GAUSSIAN),
+                 "networks.critic is NULL, and networks.acting is a policy network of DPG or SAC; then both must be "
+                 "there");
+    GPUR_TRY(gpur_range_check(n->critics, 0, 2, "networks.critics"));
+    return gpur_reserved_check(&(const int64_t){n->reserved}, 1, "gpur_apex_networks");
 }
 
 gpur_status gpur_actor_resources_read(gpur_actor_resources *r, const gpur_run_config *run,

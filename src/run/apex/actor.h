@@ -43,7 +43,7 @@ typedef struct gpur_actor_transport {
     gpur_status (*take_episode)(void *context, const gpur_actor_episode *episode, int64_t steps);
     /* Gives the policies the newest weights if they have older ones: *is_newer becomes 1. Comes before the first step,
      * too, and then there must be some. `weights`: memory for those of the policies, the same in each call. */
-    gpur_status (*pull)(void *context, const gpur_actor_policies *policies, unsigned char *weights, int *is_newer);
+    gpur_status (*pull)(void *context, gpur_actor_policies *policies, unsigned char *weights, int *is_newer);
 
     /* Of the evaluator. Others may have NULL. */
     gpur_status (*take_evaluation)(void *context, const gpur_actor_evaluation *evaluation);

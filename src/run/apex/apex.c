@@ -33,7 +33,8 @@ static gpur_apex_networks networks_of(const gpur_learner *learner)
     const gpur_trained *const networks = learner->networks;
     return (gpur_apex_networks){.size = sizeof(gpur_apex_networks),
                                 .acting = networks[0].config,
-                                .critic = learner->network_count > 1 ? networks[1].config : NULL};
+                                .critic = learner->network_count > 1 ? networks[1].config : NULL,
+                                .critics = learner->network_count > 1 ? networks[1].network->copies : 0};
 }
 
 /* Policies on the learner's device, to which its weights are copied: for actors, and for the evaluator. */
@@ -182,7 +183,7 @@ gpur_status gpur_apex_create(gpur_learner *learner, const gpur_run_config *run, 
     GPUR_REQUIRE(out, "handle, which gets the run, is NULL");
     *out = NULL;
     GPUR_REQUIRE(learner, "learner is NULL");
-    GPUR_REQUIRE(learner->step, "gpur_apex_create needs a learner of a replay, of DQN or of DPG; this is %s",
+    GPUR_REQUIRE(learner->step, "gpur_apex_create needs a learner of a replay, of DQN, DPG or SAC; this is %s",
                  learner->algorithm->name);
     gpur_apex *const apex = calloc(1, sizeof *apex);
     if (!apex)

@@ -67,7 +67,7 @@ typedef struct gpur_folder_side gpur_folder_side;   /* transport/folder.c */
 struct gpur_apex {
     gpur_run core;           /* its lock protects what is said below, and of slots what they say */
     gpur_apex_config config; /* pointers are to memory of the run */
-    gpur_learner *learner;   /* of DQN or of DPG */
+    gpur_learner *learner;   /* of DQN, DPG or SAC */
     gpur_policy *evaluated;  /* has the weights of the last evaluation; NULL: there are none */
     gpur_apex_networks networks;
     gpur_replay *replay;

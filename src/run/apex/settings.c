@@ -191,9 +191,6 @@ static gpur_status check_replay(const gpur_apex *apex)
                  "initial_priorities is 1, the replay's prioritized is %d, and it has %s field \"priority\"; for "
                  "initial priorities it must be prioritized and have one",
                  (int)replay->prioritized, gpur_schema_find(schema, "priority") >= 0 ? "a" : "no");
-    GPUR_REQUIRE(!c->initial_priorities || apex->learner->networks[apex->learner->main].network->copies == 1,
-                 "initial_priorities is 1, and the learner has two critics, of which actors could have none; it must "
-                 "be 0, or critics 1");
     GPUR_REQUIRE(c->block_rows <= replay->block_rows,
                  "block_rows is %d and that of the replay %" PRId64
                  "; the first must be at most the second: give the replay a larger capacity than %" PRId64

@@ -156,7 +156,7 @@ void gpur_shared_read_evaluated(const gpur_shared *shared, void *weights, int64_
     read_words(words_of(buffer_at(shared, EVALUATED)), weights, bytes);
 }
 
-gpur_status gpur_shared_pull(const gpur_shared *shared, const gpur_actor_policies *policies, unsigned char *weights,
+gpur_status gpur_shared_pull(const gpur_shared *shared, gpur_actor_policies *policies, unsigned char *weights,
                              int64_t *pulled, int *is_newer)
 {
     const int64_t ours = gpur_actor_policies_bytes(policies);

@@ -69,5 +69,5 @@ int64_t gpur_shared_read(const gpur_shared *shared, void *weights);
 /* Gives policies the newest weights, of which there must be some, if they are newer than those of broadcast *pulled,
  * which becomes theirs; *is_newer becomes 1. `weights`: memory for them. GPUR_INVALID_ARGUMENT: they are of another
  * network. */
-gpur_status gpur_shared_pull(const gpur_shared *shared, const gpur_actor_policies *policies, unsigned char *weights,
+gpur_status gpur_shared_pull(const gpur_shared *shared, gpur_actor_policies *policies, unsigned char *weights,
                              int64_t *pulled, int *is_newer);

@@ -216,7 +216,7 @@ static gpur_status give_episode(void *context, const gpur_actor_episode *episode
     return status_of(b->given.take_episode(b->given.user, episode->length, episode->episode_return));
 }
 
-static gpur_status pull(void *context, const gpur_actor_policies *policies, unsigned char *weights, int *is_newer)
+static gpur_status pull(void *context, gpur_actor_policies *policies, unsigned char *weights, int *is_newer)
 {
     callback_actor *const b = context;
     int32_t is_new = 0;

@@ -36,7 +36,7 @@ static const struct timespec ACTOR_WAIT = {.tv_nsec = 10 * 1000 * 1000}; /* betw
 typedef struct folder_paths {
     char blocks[GPUR_FOLDER_PATH]; /* the folder of blocks */
     char model[GPUR_FOLDER_PATH];  /* the file of weights */
-    char critic[GPUR_FOLDER_PATH]; /* that of a DPG's critic, which is written before */
+    char critic[GPUR_FOLDER_PATH]; /* that of critics, which is written before */
 } folder_paths;
 
 /* Makes the folder and that of blocks, as far as they are not there, and finds the names. */
@@ -77,7 +77,7 @@ static gpur_status broadcast_when_due(gpur_apex *apex)
     f->next_model = f->taken + FILES_A_MODEL;
     GPUR_TRY(gpur_actor_policies_pull(&apex->policies, apex->learner));
     if (apex->policies.critic)
-        GPUR_TRY(gpur_policy_save(apex->policies.critic, f->paths.critic, NULL));
+        GPUR_TRY(gpur_actor_policies_save_critic(&apex->policies, f->paths.critic));
     return gpur_policy_save(apex->policies.acting, f->paths.model, NULL);
 }
 
@@ -388,15 +388,15 @@ static int is_same(const struct stat *a, const struct stat *b)
            of_a.tv_nsec == of_b.tv_nsec;
 }
 
-static gpur_status load(const folder_actor *w, const gpur_actor_policies *policies)
+static gpur_status load(const folder_actor *w, gpur_actor_policies *policies)
 {
     if (policies->critic)
-        GPUR_TRY(gpur_policy_load(policies->critic, w->paths.critic, NULL));
+        GPUR_TRY(gpur_actor_policies_load_critic(policies, w->paths.critic));
     return gpur_policy_load(policies->acting, w->paths.model, NULL);
 }
 
 /* Waits for the first weights. A later file that cannot be read is passed over, as the next one may be better. */
-static gpur_status pull(void *context, const gpur_actor_policies *policies, unsigned char *weights, int *is_newer)
+static gpur_status pull(void *context, gpur_actor_policies *policies, unsigned char *weights, int *is_newer)
 {
     folder_actor *const w = context;
     (void)weights; /* they are read by the policies themselves */

@@ -374,7 +374,7 @@ static int is_gone(void *context)
     return gpur_connection_is_gone(((const served_actor *)context)->connection);
 }
 
-static gpur_status pull(void *context, const gpur_actor_policies *policies, unsigned char *weights, int *is_newer)
+static gpur_status pull(void *context, gpur_actor_policies *policies, unsigned char *weights, int *is_newer)
 {
     served_actor *const s = context;
     if (is_gone(s))

@@ -33,7 +33,7 @@ static gpur_status take_episode(void *context, const gpur_actor_episode *episode
     return gpur_intake_take_episode(((const actor_thread *)context)->slot, episode, steps, GPUR_INTAKE_WAITS);
 }
 
-static gpur_status pull(void *context, const gpur_actor_policies *policies, unsigned char *weights, int *is_newer)
+static gpur_status pull(void *context, gpur_actor_policies *policies, unsigned char *weights, int *is_newer)
 {
     actor_thread *const t = context;
     return gpur_shared_pull(&t->slot->apex->shared, policies, weights, &t->pulled, is_newer);

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: MIT */
+/* Rows of the window by their ids, and what the order of an episode says of them. */
+#pragma once
+
+#include "kernels/args_hindsight.h"
+#include "kernels/target/thread.h"
+
+GPUR_FN int gpur_hindsight_has(const gpur_window *window, int64_t id)
+{
+    return id >= window->first_id && id - window->first_id < window->count;
+}
+
+GPUR_FN int64_t gpur_hindsight_slot(const gpur_window *window, int64_t capacity, int64_t id)
+{
+    const int64_t slot = window->first_slot + (id - window->first_id);
+    return slot < capacity ? slot : slot - capacity;
+}
+
+GPUR_FN const unsigned char *gpur_hindsight_row(const gpur_window *window, const unsigned char *ring, int64_t pitch,
+                                                int64_t capacity, int64_t id)
+{
+    return ring + gpur_hindsight_slot(window, capacity, id) * pitch;
+}
+
+/* The id of row `index` of the episode in which row `id` has this place. Ids of an episode that are in the window, or
+ * were when it ended, are less than 2^31 apart. */
+GPUR_FN int64_t gpur_hindsight_id(const gpur_hindsight_index *index_of, int64_t capacity,
+                                  const gpur_hindsight_place *place, int64_t id, int64_t index)
+{
+    const int64_t entries = GPUR_HINDSIGHT_ORDERS * capacity;
+    int64_t entry = (int64_t)place->at + index - (int64_t)place->index;
+    entry += entry < 0 ? entries : 0;
+    entry -= entry >= entries ? entries : 0;
+    return id + (int32_t)(index_of->order[entry] - (uint32_t)id);
+}
