@@ -510,6 +510,85 @@ def test_steps_that_were_kept_go_there_and_back(tmp_path):
             data.from_numpy(summed, into=into)
 
 
+def test_free_fields_go_there_and_back(tmp_path):
+    for fields in ({"x": ((2,), "float32")}, {"x.a": "float32", "x.b": "int32", "flag": "bool"},
+                   {"obs": ((2,), "uint8"), "action": "int64"}, {"obs": "float16", "next_obs": "float16"},
+                   {"obs": "float32", "action": "int32", "reward": ((3,), "float32"), "discount": "float32"}):
+        for prioritized in (False, True):
+            buffer = gpureplay.ReplayBuffer(40, fields, prioritized=prioritized, device="cpu")
+            random = np.random.default_rng(31)
+            buffer.writer(1, "disabled").extend(**{field.name: numbers(random, (30, *field.shape), field.dtype.name)
+                                                   for field in buffer.fields})
+            if prioritized:
+                buffer.update_priorities(np.arange(30), random.random(30))
+            wanted = data.to_numpy(buffer)
+            for way in round_trips(tmp_path):
+                into = gpureplay.ReplayBuffer(40, fields, prioritized=prioritized, device="cpu")
+                for settings in ({"prioritized": prioritized, "device": "cpu"}, {"into": into}):
+                    got = data.to_numpy(way(buffer, **settings))
+                    assert got.keys() == wanted.keys()
+                    for name, array in wanted.items():
+                        assert np.array_equal(got[name], array) and got[name].dtype == array.dtype, (fields, name)
+    columns = columns_of(make_episodes(18))
+    some = gpureplay.ReplayBuffer(400, {"obs": ((3,), "float32"), "action": "int64"}, device="cpu")
+    data.from_numpy({name: columns[name] for name in ("obs", "action", "reward", "terminated")}, into=some)
+    for name in ("obs", "action"):
+        assert np.array_equal(all_of(some)[name], columns[name])
+
+
+def test_rows_that_are_no_steps_are_refused_where_episodes_are_built():
+    rows = {"obs": np.zeros((9, 3), "f4"), "action": np.zeros(9, "i8")}
+    lanes = gpureplay.LaneBuffer(2, 9, {"obs": ((3,), "float32"), "action": "int64", "reward": "float32",
+                                        "terminated": "bool", "truncated": "bool"}, device="cpu")
+    for settings in ({"into": lanes}, {"into": gpureplay.ReplayBuffer(20, FIELDS, device="cpu")},
+                     {"sequences": True, "device": "cpu"}, {"frame_stack": 2, "device": "cpu"}):
+        with pytest.raises(KeyError, match="the data set has no reward, which steps of episodes have; it has obs, a"):
+            data.from_numpy(rows, **settings)
+    with pytest.raises(ValueError, match="n_step above 1 .*want obs, action, reward"):
+        data.from_numpy(rows, n_step=3, device="cpu")
+    for arrays in (rows, {"x": rows["obs"]}):
+        with pytest.raises(ValueError, match=r"y has 3 rows and (obs|x) 9"):
+            data.from_numpy({**arrays, "y": np.zeros(3)}, device="cpu")
+    with pytest.raises(ValueError, match="there is no action, and action_bounds is given"):
+        data.from_numpy({"x": rows["obs"]}, action_bounds=(-1, 1), device="cpu")
+    with pytest.raises(KeyError, match="the data set has no columns"):
+        data.from_numpy({}, device="cpu")
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_what_a_full_buffer_overwrites_is_told(tmp_path, monkeypatch):
+    spaces = pytest.importorskip("gymnasium").spaces
+    box, action = spaces.Box(-9, 9, (3,)), spaces.Box(-2, 2, (1,))
+    columns = columns_of(make_episodes(24))
+    columns["action"] = columns["action"].astype("f4").reshape(-1, 1)
+    count, source = len(columns["reward"]), data.from_numpy(columns, device="cpu")
+    ways = [lambda into: data.from_numpy(columns, into=into)]
+    if _has("pyarrow"):
+        data.to_parquet(source, tmp_path / "rows.parquet")
+        data.to_lerobot(source, tmp_path / "set")
+        ways += [lambda into: data.from_parquet(tmp_path / "rows.parquet", into=into),
+                 lambda into: data.from_lerobot(tmp_path / "set", into=into)]
+    if _has("h5py"):
+        data.to_d4rl(source, tmp_path / "set.hdf5")
+        ways.append(lambda into: data.from_d4rl(tmp_path / "set.hdf5", into=into))
+    if _has("minari"):
+        monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path / "minari"))
+        data.to_minari(source, "of/set-v0", action_space=action)
+        ways.append(lambda into: data.from_minari("of/set-v0", into=into))
+    for way in ways:
+        for n_step in (1, 2):
+            buffer = gpureplay.ReplayBuffer(count + 5, box, action, n_step=n_step, device="cpu")
+            way(buffer)
+            with pytest.warns(RuntimeWarning, match=rf"was full, so that {count - 5} transitions were overwritten; its "
+                                                    rf"capacity is {count + 5}") as told:
+                way(buffer)
+            assert [one.filename for one in told] == [__file__] and len(buffer) == count + 5
+        lanes = gpureplay.LaneBuffer(1, count + 17, box, action, autoreset="next_step", device="cpu")
+        way(lanes)  # after each of the 12 episodes the lane has a step that resets
+        with pytest.warns(RuntimeWarning, match=rf"{count + 7} steps of each lane were overwritten; its steps are"):
+            way(lanes)
+
+
 def test_columns_of_other_forms():
     pa = pytest.importorskip("pyarrow")
     columns = columns_of(make_episodes(21, shape=(2, 3)))
@@ -1026,6 +1105,7 @@ def test_spaces_are_given_together():
         data.from_numpy(columns, flatten=True, device="cpu")
 
 
+@pytest.mark.filterwarnings("ignore::UserWarning")
 def test_what_is_not_there_is_said_in_words(tmp_path, monkeypatch):
     columns = columns_of(make_episodes(17))
     buffer = data.from_numpy(columns, device="cpu")
@@ -1033,14 +1113,39 @@ def test_what_is_not_there_is_said_in_words(tmp_path, monkeypatch):
         (tmp_path / "text.hdf5").write_text("text")
         with pytest.raises(OSError, match=r"source is '.*text.hdf5', which HDF5 cannot read"):
             data.from_d4rl(tmp_path / "text.hdf5", device="cpu")
+        with pytest.raises(FileNotFoundError, match=r"none.hdf5"):
+            data.from_d4rl(tmp_path / "none.hdf5", device="cpu")
     if _has("minari"):
         minari_of(tmp_path, monkeypatch)
         with pytest.raises(FileNotFoundError, match="`minari download of/none-v0` gets it"):
             data.from_minari("of/none-v0", device="cpu")
+        data.to_minari(buffer, "of/some-v0")
+        for path in (tmp_path / "of/some-v0/data").iterdir():
+            was = path.read_bytes()
+            path.write_text("text")
+            with pytest.raises(OSError, match="dataset is 'of/some-v0', which Minari cannot read"):
+                data.from_minari("of/some-v0", device="cpu")
+            path.write_bytes(was)
     if _has("pyarrow"):
         data.to_lerobot(buffer, tmp_path / "set")
         with pytest.raises(TypeError, match=r"observations is 'observation.state'; it must be a list of features"):
             data.from_lerobot(tmp_path / "set", observations="observation.state", device="cpu")
+        (tmp_path / "text.parquet").write_text("text of a dozen letters")
+        with pytest.raises(OSError, match=r"'.*text.parquet' cannot be read; it must be a Parquet file"):
+            data.from_parquet(tmp_path / "text.parquet", device="cpu")
+        with pytest.raises(FileNotFoundError, match=r"none.parquet"):
+            data.from_parquet(tmp_path / "none.parquet", device="cpu")
+        for path in ("data/chunk-000", "meta/episodes/chunk-000"):
+            file = tmp_path / "set" / path / "file-000.parquet"
+            was = file.read_bytes()
+            file.write_bytes(was[:len(was) // 2])
+            with pytest.raises(OSError, match=rf"set/{path}/file-000.parquet' cannot be read; it must be a Parquet"):
+                data.from_lerobot(tmp_path / "set", device="cpu")
+            file.write_bytes(was)
+        for text in ("text", "[]", "{}", '{"features": 3}'):
+            (tmp_path / "set/meta/info.json").write_text(text)
+            with pytest.raises(ValueError, match=r"set/meta/info.json has .*must be the folder of a data set of LeRo"):
+                data.from_lerobot(tmp_path / "set", device="cpu")
     for name in [name for name in sys.modules if name.partition(".")[0] == "pyarrow"] + ["pyarrow"]:
         monkeypatch.setitem(sys.modules, name, None)
     with pytest.raises(ModuleNotFoundError, match="needs pyarrow"):

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import bisect
+import contextlib
 import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -151,6 +152,17 @@ def of_table(table: Any) -> ArrowTable:
     return ArrowTable(table.column_names, [table.num_rows], lambda _: table, _steps_of(table.schema))
 
 
+@contextlib.contextmanager
+def reading(path: str) -> Iterator[None]:
+    """OSError: the file there is none of Parquet's, or damaged."""
+    try:
+        yield
+    except FileNotFoundError:  # it says the path
+        raise
+    except (arrow().ArrowException, OSError) as error:
+        raise OSError(f"{path!r} cannot be read; it must be a Parquet file: {error}") from error
+
+
 def of_files(paths: list[str]) -> ArrowTable:
     """Of Parquet files one after another, which have the same columns."""
     parquet = needed("pyarrow.parquet", "Parquet's form")
@@ -159,7 +171,7 @@ def of_files(paths: list[str]) -> ArrowTable:
     names: list[str] = []
     steps = None
     for path in paths:
-        with parquet.ParquetFile(path) as file:
+        with reading(path), parquet.ParquetFile(path) as file:
             names, steps = names or file.schema_arrow.names, _steps_of(file.schema_arrow)
             if file.schema_arrow.names != names:
                 raise ValueError(f"{path} has the columns {', '.join(file.schema_arrow.names)}, and {paths[0]} has "
@@ -170,7 +182,7 @@ def of_files(paths: list[str]) -> ArrowTable:
 
     def load(at: int) -> Any:
         path, group = groups[at]
-        with parquet.ParquetFile(path) as file:
+        with reading(path), parquet.ParquetFile(path) as file:
             return file.read_row_group(group)
 
     return ArrowTable(names, counts, load, steps)

@@ -82,6 +82,8 @@ def _actions_of(columns: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _only(actions: dict[str, Any]) -> Any:
+    if not actions:
+        raise ValueError("there is no action, and action_bounds is given; it must be None")
     if list(actions) != [""]:
         raise ValueError(f"actions have the parts {', '.join(actions)} and action_bounds is given; they must be one "
                          "array")

@@ -190,8 +190,31 @@ def _columns(fields: list[Field], flattener: Flattener | None, episode: Episode,
     return {name: found.pop(name) for name in obs}, found
 
 
+def overwritten(buffer: Buffer) -> int:
+    """Transitions, or steps of lanes, that were overwritten so far."""
+    if isinstance(buffer, LaneBuffer):
+        return max(0, buffer.stats.steps - buffer.steps)
+    return buffer.stats.evicted
+
+
+def tell_overwritten(buffer: Buffer, before: int) -> None:
+    """Warns of what a full buffer has overwritten since `overwritten` was `before`."""
+    lost = overwritten(buffer) - before
+    if lost > 0:
+        what, room = (f"{lost} steps of each lane", f"its steps are {buffer.steps}") \
+            if isinstance(buffer, LaneBuffer) else (f"{lost} transitions", f"its capacity is {buffer.capacity}")
+        warnings.warn(f"the buffer was full, so that {what} were overwritten; {room}, and with more it keeps them",
+                      RuntimeWarning, stacklevel=caller_depth())
+
+
 def fill(buffer: Buffer, episodes: Episodes, progress: Progress | None) -> None:
-    """Adds episodes to a buffer. ValueError: it has not the room for all of them. Nothing was added."""
+    """Adds episodes to a buffer. ValueError: all of them are more than it can hold. Nothing was added."""
+    before = overwritten(buffer)
+    _fill(buffer, episodes, progress)
+    tell_overwritten(buffer, before)
+
+
+def _fill(buffer: Buffer, episodes: Episodes, progress: Progress | None) -> None:
     if isinstance(buffer, LaneBuffer):
         _fill_lanes(buffer, episodes, progress)
         return
@@ -210,7 +233,7 @@ def fill(buffer: Buffer, episodes: Episodes, progress: Progress | None) -> None:
 
 
 def refuse_capacity(capacity: int, rows: int) -> None:
-    """ValueError: a buffer of this capacity has no room for the rows of a data set."""
+    """ValueError: a buffer of this capacity cannot hold the rows of a data set."""
     if rows > capacity:
         raise ValueError(f"capacity is {capacity} and the data set has {rows} transitions; capacity must be at least "
                          "as many")

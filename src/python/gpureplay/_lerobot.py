@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ._arrow import ArrowTable, arrow, of_files
+from ._arrow import ArrowTable, arrow, of_files, reading
 from ._episodes import Episode, Episodes, Leaves, is_leaf_of, needed
 from ._schema import STORED_AS
 
@@ -51,16 +51,25 @@ def fields_of(features: Mapping[str, Any], observations: Sequence[str] | None) -
     return fields
 
 
+def _features_of(root: Path) -> dict[str, Any]:
+    wanted = "it must be the folder of a data set of LeRobot's in its form 2.0 to 3.0"
+    try:
+        features = json.loads((root / "meta/info.json").read_text(encoding="utf-8"))["features"]
+    except FileNotFoundError as error:
+        raise FileNotFoundError(f"{root} has no meta/info.json; {wanted}") from error
+    except (ValueError, KeyError, TypeError, NotADirectoryError) as error:
+        raise ValueError(f"{root}/meta/info.json has no JSON object with \"features\" ({error!r}); {wanted}") from error
+    if not isinstance(features, dict):
+        raise ValueError(f"{root}/meta/info.json has features {features!r}, which are no object; {wanted}")
+    return features
+
+
 class Folder:
     """A data set that is read."""
 
     def __init__(self, path: str, observations: Sequence[str] | None):
         root = Path(path)
-        try:
-            self._features = json.loads((root / "meta/info.json").read_text(encoding="utf-8"))["features"]
-        except FileNotFoundError as error:
-            raise FileNotFoundError(f"{root} has no meta/info.json; it must be the folder of a data set of LeRobot's "
-                                    "in its form 2.0 to 3.0") from error
+        self._features = _features_of(root)
         self._table = of_files([str(file) for file in sorted(root.glob("data/*/*.parquet"))])
         self.fields = fields_of(self._features, observations)
         for field, name in (("obs", OBS), ("action", ACTION)):
@@ -156,8 +165,10 @@ def _finals_of(root: Path) -> dict[int, dict[str, Any]]:
     """By episode, then by feature. Data sets of others have none."""
     parquet, found = needed("pyarrow.parquet", "LeRobot's form"), {}
     for file in sorted(root.glob("meta/episodes/*/*.parquet")):
-        names = [name for name in parquet.read_schema(file).names if name.startswith(_FINAL)]
-        for row in parquet.read_table(file, columns=["episode_index", *names]).to_pylist() if names else ():
+        with reading(str(file)):
+            names = [name for name in parquet.read_schema(file).names if name.startswith(_FINAL)]
+            rows = parquet.read_table(file, columns=["episode_index", *names]).to_pylist() if names else []
+        for row in rows:
             found[row["episode_index"]] = {name[len(_FINAL):]: row[name] for name in names if row[name] is not None}
     return found
 

@@ -12,8 +12,8 @@ import numpy as np
 from . import _c_api
 from ._buffer import ReplayBuffer
 from ._device import caller_depth
-from ._episodes import (Buffer, Episode, Episodes, Held, Progress, chains_of, equal_rows, fill, is_leaf_of, places_of,
-                        refuse_capacity, refuse_fields)
+from ._episodes import (Buffer, Episode, Episodes, Held, Progress, chains_of, equal_rows, fill, is_leaf_of, overwritten,
+                        places_of, refuse_capacity, refuse_fields, tell_overwritten)
 from ._inputs import convert
 from ._library import InvalidArgument
 from ._schema import PREVIOUS, STEP_REWARD, STORED_AS, Field
@@ -48,25 +48,41 @@ def table_of(columns: Mapping[str, Any], called: Mapping[str, str] | None = None
     """called: what the data set calls columns, if that is another. ValueError, KeyError, TypeError: they are not those
     of a data set."""
     names = called or {}
-    for root in ("obs", "action", "reward", "terminated"):
-        if not any(is_leaf_of(column, root) for column in columns):
-            raise KeyError(f"the data set has no {names.get(root, root)}; it has {', '.join(columns)}")
+    if not columns:
+        raise KeyError("the data set has no columns; it must have one or more")
     for name, column in columns.items():
         if getattr(column, "shape", None) == ():
             raise TypeError(f"{names.get(name, name)} is {column[()]}; it must be an array with a row for each step")
     counts = {name: len(column) for name, column in columns.items()}
-    count = counts["reward"]
+    first = "reward" if "reward" in counts else next(iter(counts))
+    count = counts[first]
     for name, found in counts.items():
         if found != count:
-            raise ValueError(f"{names.get(name, name)} has {found} rows and {names.get('reward', 'reward')} {count}; "
-                             "they must be as many")
+            raise ValueError(f"{names.get(name, name)} has {found} rows and {names.get(first, first)} {count}; they "
+                             "must be as many")
     if count == 0:
         raise ValueError("the data set has no rows; it must have one or more")
     table = Table(columns, count, names)
+    if missing_of_steps(table):
+        return table
     for name, row in table.part([name for name in ("reward", *_ENDS) if name in columns], 0, 1).items():
         if row.size != 1 or row.dtype.kind not in "fiub":
             raise _number_error(table, name, row)
     return table
+
+
+def missing_of_steps(table: Table) -> list[str]:
+    """What rows lack to be steps of episodes. Rows that lack anything are those of fields of the caller's own."""
+    return [root for root in ("obs", "action", "reward", "terminated")
+            if not any(is_leaf_of(name, root) for name in table.columns)]
+
+
+def refuse_no_steps(table: Table) -> None:
+    """KeyError: rows are no steps of episodes."""
+    missing = missing_of_steps(table)
+    if missing:
+        raise KeyError(f"the data set has no {table.called.get(missing[0], missing[0])}, which steps of episodes have; "
+                       f"it has {', '.join(table.columns)}")
 
 
 def _number_error(table: Table, name: str, array: np.ndarray) -> TypeError:
@@ -108,7 +124,8 @@ def episodes_in(table: Table, max_episode_steps: int | None = None) -> Episodes:
     than next_obs, after max_episode_steps, and with the last row.
 
     Without next_obs it is the next row's obs, and the last row of an episode that is not terminated only has the last
-    observation. What comes after the step that terminated is zeros then."""
+    observation. What comes after the step that terminated is zeros then. KeyError: rows are no steps."""
+    refuse_no_steps(table)
     terminated, truncated = _flags(table, "terminated"), _flags(table, "truncated")
     held = _held(table, terminated | truncated, max_episode_steps)
     has_next, rows = _has_next(table) and not _are_several(table), []
@@ -200,13 +217,15 @@ def _episode(table: Table, rows: dict[str, np.ndarray], steps: int, terminated: 
 
 
 def default_fields(table: Table) -> dict[str, tuple[tuple[int, ...], Any]]:
-    """The fields of a buffer for the data set: its columns, and what a step has beside."""
+    """The fields of a buffer for the data set: its columns, and what a step of an episode has beside."""
     fields: dict[str, tuple[tuple[int, ...], Any]] = {}
     for name in table.columns:
         if name in _NO_FIELDS or (_are_several(table) and name in (STEP_REWARD.name, "discount")):
             continue
         array = table.part([name], 0, 1)[name]
         fields[name] = array.shape[1:], STORED_AS.get(array.dtype.name, array.dtype)
+    if missing_of_steps(table):
+        return fields
     for name in [name for name in fields if is_leaf_of(name, "obs")]:
         fields.setdefault(f"next_{name}", fields[name])
     for name, dtype in (("reward", "float32"), ("terminated", "bool"), ("truncated", "bool")):
@@ -217,15 +236,19 @@ def default_fields(table: Table) -> dict[str, tuple[tuple[int, ...], Any]]:
 def put(buffer: Buffer, table: Table, progress: Progress | None, max_episode_steps: int | None = None) -> None:
     """Adds the rows of a data set to a buffer: as they are if that can be, else as steps of episodes."""
     finished = isinstance(buffer, ReplayBuffer) and _are_finished(buffer, table)
-    if "discount" in table.columns and not _are_several(table) and (
+    has_rewards = not missing_of_steps(table)
+    if has_rewards and "discount" in table.columns and not _are_several(table) and (
             all(field.name != "discount" for field in buffer.fields) if finished
             else not isinstance(buffer, ReplayBuffer) or buffer._tracks_episodes):
         raise InvalidArgument("the data set has discount, as transitions of several steps have, and the buffer takes "
                               "single steps; leave the column out if they are single steps")
-    if isinstance(buffer, ReplayBuffer) and not _are_several(table) and (other := _other_steps(buffer, table)):
+    if isinstance(buffer, ReplayBuffer) and has_rewards and not _are_several(table) and (
+            other := _other_steps(buffer, table)):
         raise InvalidArgument(other)
     if isinstance(buffer, ReplayBuffer) and finished:
+        before = overwritten(buffer)
         _put_rows(buffer, table, progress)
+        tell_overwritten(buffer, before)
         return
     before = buffer.stats.appended if isinstance(buffer, ReplayBuffer) else 0
     episodes = episodes_in(table, max_episode_steps)
@@ -245,7 +268,9 @@ def _with_priorities(episodes: Iterator[Episode], found: list[np.ndarray]) -> It
 def _are_finished(buffer: ReplayBuffer, table: Table) -> bool:
     """Whether the rows are transitions as the buffer stores them."""
     config = buffer._spec.config
-    return config.layout == _c_api.LAYOUT_ROWS and PREVIOUS not in buffer.fields and _has_next(table) \
+    stores_next = any(is_leaf_of(field.name, "next_obs") for field in buffer.fields)
+    return config.layout == _c_api.LAYOUT_ROWS and PREVIOUS not in buffer.fields \
+        and (_has_next(table) or not stores_next) \
         and (not _are_several(table) if config.n_step == 1 else "discount" in table.columns) \
         and not (_are_several(table) and _other_steps(buffer, table)) \
         and (buffer._flattener is None or "obs" in table.columns)

@@ -22,8 +22,10 @@ A `DDPG` takes actions of -1 to 1. action_bounds: (low, high) of the data set's 
 which -1 and 1 then stand in the buffer, on the way in as on the way out; True: those of the data set's action space, or
 of the action_space that is given. The buffer's action space is then -1 to 1. Numbers come back but for rounding.
 
-ValueError: the buffer has not the room; both numbers are said. TypeError, KeyError: a field is missing, or has another
-dtype. InvalidArgument: the buffer cannot tell its steps. ModuleNotFoundError: the format's package is not installed.
+A full buffer overwrites its oldest transitions, as ever; a warning says how many. ValueError: the data set has more
+transitions than the buffer can hold; both numbers are said. TypeError, KeyError: a field is missing, or has another
+dtype. InvalidArgument: the buffer cannot tell its steps. OSError: a file is not of the format, or damaged.
+ModuleNotFoundError: the format's package is not installed.
 """
 
 from __future__ import annotations
@@ -46,7 +48,7 @@ from ._episodes import (Buffer, Episode, Episodes, Leaves, Progress, fill, is_le
 from ._inputs import integer
 from ._lanes import LaneBuffer
 from ._schema import Field
-from ._tables import NOT_OWN, Table, default_fields, episodes_in, put, table_of
+from ._tables import NOT_OWN, Table, default_fields, episodes_in, missing_of_steps, put, refuse_no_steps, table_of
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
@@ -94,7 +96,8 @@ def _from_table(table: Table, into: Any, spaces: tuple[Any, Any], action_bounds:
         integer("max_episode_steps", max_episode_steps, 1)
     if not _is_given(into, settings):
         fields, action_space = (default_fields(table), None) if spaces[0] is None else spaces
-        takes_rows = any(is_leaf_of(name, "next_obs") for name in table.columns)
+        takes_rows = any(is_leaf_of(name, "next_obs") for name in table.columns) or \
+            (spaces[0] is None and bool(missing_of_steps(table)))
         into = _made(fields, action_space, np.ones(table.rows, np.int64) if takes_rows and not _has_frames(settings)
                      else episodes_in(table, max_episode_steps).lengths, settings)
     put(into, table, progress, max_episode_steps)
@@ -129,12 +132,15 @@ def from_minari(dataset: Any, *, action_bounds: Any = None, into: B | None = Non
     """The steps of a Minari dataset, or of the one of this id. Its spaces become those of the buffer. Of its infos,
     those are taken that have the name of a field of `into`."""
     minari = needed("minari", "from_minari")
+    name = dataset
     if isinstance(dataset, str):
-        dataset = _loaded(minari, dataset)
+        with _read_by_minari(name):
+            dataset = minari.load_dataset(dataset)
     if not isinstance(dataset, minari.MinariDataset):
         raise TypeError(f"dataset is {dataset!r}; it must be a minari.MinariDataset, or the id of one")
-    lengths = np.array([one["total_steps"] for one in
-                        dataset.storage.get_episode_metadata(dataset.episode_indices)], np.int64)
+    with _read_by_minari(name):
+        lengths = np.array([one["total_steps"] for one in
+                            dataset.storage.get_episode_metadata(dataset.episode_indices)], np.int64)
     buffer: Any = into
     bounds = bounds_of(action_bounds, dataset.action_space)
     if not _is_given(into, settings):
@@ -144,12 +150,16 @@ def from_minari(dataset: Any, *, action_bounds: Any = None, into: B | None = Non
     return buffer  # type: ignore[no-any-return]
 
 
-def _loaded(minari: Any, name: str) -> Any:
+@contextlib.contextmanager
+def _read_by_minari(dataset: Any) -> Iterator[None]:
+    """OSError: it is not there, or its files are damaged."""
     try:
-        return minari.load_dataset(name)
+        yield
     except FileNotFoundError as error:
-        raise FileNotFoundError(f"dataset is {name!r}, which is not among the local ones of Minari; `minari download "
-                                f"{name}` gets it, or it must be another id") from error
+        raise FileNotFoundError(f"dataset is {dataset!r}, which is not among the local ones of Minari; `minari "
+                                f"download {dataset}` gets it, or it must be another id") from error
+    except (OSError, ValueError) as error:
+        raise OSError(f"dataset is {dataset!r}, which Minari cannot read: {error}") from error
 
 
 def _of_minari(episode: Any) -> Episode:
@@ -292,6 +302,7 @@ def from_d4rl(source: Any, *, observation_space: Any = None, action_space: Any =
         columns.update({name: array for name, array in _own_of_file(source, columns.get("reward"))
                         if name not in columns})
         table = table_of(columns, {own: name for name, own in _D4RL.items()})
+        refuse_no_steps(table)
         found: Any = _from_table(table, into, (observation_space, action_space), action_bounds, settings, progress,
                                  max_episode_steps)
     return found  # type: ignore[no-any-return]
@@ -433,6 +444,9 @@ def from_numpy(arrays: Mapping[str, Any], *, observation_space: Any = None, acti
     stores such rows: layout "rows" without sequences, and n_step above 1 with a column discount, or 1 without
     step_reward. Else they are steps of episodes, which end as in `from_d4rl`, or as the columns id and previous say.
     priority: what the buffer has as priorities then, if it is prioritized.
+
+    Rows without obs, action, reward or terminated are no steps. They are added as they are, as is everything where the
+    buffer has no next_obs.
 
     The spaces may be left out: the buffer's fields are then as the arrays are."""
     if not isinstance(arrays, Mapping):
