@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""What a release has promised is still there: functions, constants, structs, defaults, presets, options of training and
-the Python package's names, against the record of that release. What is new passes; what has changed or is gone fails,
-with its name.
+"""What a release has promised is still there: functions, constants, structs, defaults, presets, options of training,
+columns of a run's files and the Python package's names, against the record of that release. What has changed or is gone
+fails, with its name. What is new passes, once the changelog says that the version is released; before, the record must
+have it.
 
 usage: test_abi.py libgpureplay.so
        test_abi.py libgpureplay.so --write      records what is there now, as a release does
@@ -15,6 +16,7 @@ import json
 import os
 import re
 import sys
+import tempfile
 import textwrap
 from pathlib import Path
 
@@ -22,7 +24,11 @@ ROOT = Path(__file__).resolve().parents[2]
 RECORD = Path(__file__).with_name("abi.json")
 # gpureplay.sb3 and gpureplay.fast_td3 have the names of the classes whose place they take, which their own tests call.
 MODULES = ["gpureplay", "gpureplay.compare", "gpureplay.data", "gpureplay.envs", "gpureplay.jax", "gpureplay.play",
-           "gpureplay.plot", "gpureplay.ray", "gpureplay.tensorboard"]
+           "gpureplay.plot", "gpureplay.ray", "gpureplay.tensorboard", "gpureplay.train"]
+# A preset of each system, whose runs have other columns, and what it needs.
+RUNS = {"fast-dqn-small": "env=CartPole-v1", "apex-dqn-small": "env=CartPole-v1", "apex-dpg-small": "env=Pendulum",
+        "ga3c-small": "env=CartPole-v1", "a3c-small": "env=CartPole-v1", "a2c-small": "env=CartPole-v1",
+        "td3-small": "env=Pendulum", "sac-small": "env=Pendulum", "offline-dqn": "data={}", "offline-dpg": "data={}"}
 SYSTEMS, MOST = 8, 100  # more than there are kinds of presets; and presets, or options of one
 
 # What is there.
@@ -105,6 +111,57 @@ def options(lib):
     return found
 
 
+def columns(lib, c_api, package):
+    """Those of the files of a run, and of the rows that a listener gets, by preset and kind. They are known when a
+    training has begun. None: the library was built without files, which offline presets read."""
+    found = {}
+    with tempfile.TemporaryDirectory() as folder:
+        for preset, needed in RUNS.items():
+            if "{}" in needed:
+                try:
+                    needed = needed.format(rows_of(package, folder, preset))
+                except package.Unavailable:
+                    return None
+            for kind, names in columns_of(lib, c_api, preset, needed).items():
+                found |= {f"{preset}: {kind} {name}": "" for name in names}
+    return found
+
+
+def rows_of(package, folder, preset):
+    """The path of a file of transitions."""
+    action = ((1,), "float32") if preset == "offline-dpg" else "int64"
+    fields = {"obs": ((4,), "float32"), "action": action, "reward": "float32", "next_obs": ((4,), "float32"),
+              "terminated": "bool"}
+    with package.ReplayBuffer(64, fields, device="cpu") as buffer:
+        for step in range(64):
+            buffer.add(obs=[step] * 4, action=[step % 2] if preset == "offline-dpg" else step % 2, reward=1,
+                       next_obs=[step + 1] * 4, terminated=False)
+        buffer.save(f"{folder}/{preset}")
+    return f"{folder}/{preset}"
+
+
+def columns_of(lib, c_api, preset, needed):
+    """{kind: [column]} of a training."""
+    found, config, training = {}, c_api.TrainingConfig(), ctypes.c_void_p()
+    assert lib.gpur_training_config_init(ctypes.addressof(config), ctypes.sizeof(config)) == 0
+    kind_of_listener = dict(config._fields_)["on_row"]
+
+    def listen(_user, kind, count, names, numbers, _words):
+        if not numbers:
+            found[kind.decode()] = [one.decode() for one in (ctypes.c_char_p * count).from_address(names)]
+
+    words = [f"preset={preset}".encode(), b"device=cpu", needed.encode(), None]
+    options, listener = (ctypes.c_char_p * len(words))(*words), kind_of_listener(listen)
+    config.options, config.on_row = ctypes.addressof(options), listener
+    steps = [lambda: lib.gpur_training_create(ctypes.addressof(config), ctypes.addressof(training)),
+             lambda: lib.gpur_training_open(training), lambda: lib.gpur_training_begin(training)]
+    for step in steps:
+        assert step() == 0, f"{preset}: {lib.gpur_last_error().decode()}"
+    lib.gpur_training_destroy(training)
+    assert {"episode", "evaluation", "rates"} <= found.keys(), found
+    return found
+
+
 def parameters(function):
     """What a caller may write: each argument by its name, with its default, and those that may stand at their place.
     And what a caller must write."""
@@ -156,9 +213,11 @@ def record(library):
             names |= python_names(importlib.import_module(name))
         except ImportError:
             missing.append(name)
-    return {"version": package.__version__, "functions": functions(c_api), "constants": constants(c_api),
-            "structs": structs(c_api), "defaults": defaults(package.lib, c_api),
-            "presets": presets(package.lib), "options": options(package.lib), "python": names}, missing
+    found = {"version": package.__version__, "functions": functions(c_api), "constants": constants(c_api),
+             "structs": structs(c_api), "defaults": defaults(package.lib, c_api), "presets": presets(package.lib),
+             "options": options(package.lib), "columns": columns(package.lib, c_api, package), "python": names}
+    return {kind: what for kind, what in found.items() if what is not None}, \
+        missing + [kind for kind, what in found.items() if what is None]
 
 
 # Comparing it.
@@ -181,8 +240,8 @@ def changes(promised, found, missing=()):
         elif known_of(was, now) != known_of(was, was):
             lines.append(f"{kind} {name} was {was!r} and is {now!r}")
 
-    for kind in ("functions", "constants", "defaults", "presets", "options", "python"):
-        for name, was in promised[kind].items():
+    for kind in ("functions", "constants", "defaults", "presets", "options", "columns", "python"):
+        for name, was in promised[kind].items() if kind in found else ():
             if kind == "defaults" and name.endswith((".size", ".reserved")):
                 continue  # of the struct, which may grow, and of its words for later settings: see below
             if not any(name.startswith(module + ".") for module in missing):
@@ -199,6 +258,20 @@ def changes(promised, found, missing=()):
         if now["size"] < was["size"] or (now["size"] > was["size"] and not was["grows"]):
             lines.append(f"struct {name} had {was['size']} bytes and has {now['size']}")
     return lines
+
+
+def additions(promised, found):
+    """A line for each name that is new."""
+    def members(kinds):
+        return {f"{struct}.{member}" for struct, one in kinds["structs"].items() for member in one["members"]}
+
+    lines = [f"member {name}" for name in sorted(members(found) - members(promised))]
+    return lines + [f"{kind} {name}" for kind in found if isinstance(found[kind], dict)
+                    for name in found[kind] if name not in promised[kind]]
+
+
+def is_released(version):
+    return f"## {version}, not released" not in (ROOT / "docs/changelog.md").read_text(encoding="utf-8")
 
 
 def plant(found):
@@ -225,6 +298,10 @@ def plant(found):
         changed("defaults", "gpur_replay_config.n_step", value=3),
         changed("presets", "fast-dqn: batch", value="33"),
         changed("options", "estimator watkins of system 0"),
+        *[changed("columns", f"{preset}: {kind} {name}") for preset, kind, name in (
+            ("fast-dqn-small", "episode", "return"), ("ga3c-small", "evaluation", "mean_return"))
+          if "columns" in found],
+        changed("python", "gpureplay.train.main"),
         changed("python", "gpureplay.ReplayBuffer.sample"),
         changed("python", "gpureplay.ReplayBuffer.sample(batch_size at 1)"),
         changed("python", "gpureplay.make_env(required)", value="name, seed"),
@@ -241,8 +318,14 @@ def main():
     found = json.loads(json.dumps(found))
     lines = changes(promised, found, missing)
     assert not lines, f"of {promised['version']} has changed:\n" + textwrap.indent("\n".join(lines), "    ")
+    new = additions(promised, found)
+    assert not new or is_released(promised["version"]), \
+        f"{RECORD.name} lacks what is new; --write records it:\n" + textwrap.indent("\n".join(new), "    ")
     for what, other in plant(found):
         assert len(changes(promised, other, missing)) == 1, f"{what} was changed and is not noticed"
+    for (what, other), kind in zip(plant(found), ("functions gpur_replay_create", None, None, "constants MAX_STACK",
+                                                  "member gpur_step_input.reward")):
+        assert kind is None or additions(other, found) == [kind], f"{what} is new and is not noticed"
     count = sum(len(promised[kind]) for kind in promised if kind != "version")
     print(f"test_abi: {count} names of {promised['version']} are as they were" +
           "".join(f"; {name} was not looked at" for name in missing))
