@@ -22,7 +22,7 @@ foreach(part toolkit architectures)
 endforeach()
 
 set_property(SOURCE device/cuda/test_cuda_libraries.c APPEND PROPERTY COMPILE_DEFINITIONS
-    GPUR_INSTALLED_MODULE="${CMAKE_INSTALL_FULL_LIBDIR}/libgpureplay_cudamath.so")
+    GPUR_INSTALLED_MODULE="${CMAKE_INSTALL_FULL_LIBDIR}/libgpureplay_cudamath.so.${GPUREPLAY_SOVERSION}")
 target_link_libraries(test_programs PRIVATE gpureplay_cuda) # tests make errors of CUDA's, and capture graphs
 
 # It takes all memory of the GPU; and what follows a fault there is nobody else's concern, but takes the GPU's time.

@@ -97,7 +97,7 @@ add_library(gpureplay_cuda INTERFACE)
 target_include_directories(gpureplay_cuda SYSTEM INTERFACE ${GPUREPLAY_CUDA_INCLUDE_DIR})
 target_compile_definitions(gpureplay_cuda INTERFACE GPUR_CUDA_ARCHITECTURES="${GPUREPLAY_CUDA_BUILT_FOR}"
     GPUR_MODULE_DIR="${CMAKE_INSTALL_FULL_LIBDIR}" GPUR_CUBLASLT_DIR="${cublaslt_folder}"
-    GPUR_CUDNN_DIR="${cudnn_folder}")
+    GPUR_CUDNN_DIR="${cudnn_folder}" GPUR_SOVERSION="${GPUREPLAY_SOVERSION}")
 
 set(gpureplay_modules)
 function(gpureplay_add_module name source headers library)
@@ -105,7 +105,8 @@ function(gpureplay_add_module name source headers library)
     target_include_directories(${name} PRIVATE include src ${PROJECT_SOURCE_DIR})
     target_include_directories(${name} SYSTEM PRIVATE ${headers})
     target_link_libraries(${name} PRIVATE gpureplay_options gpureplay_cuda ${library})
-    set_target_properties(${name} PROPERTIES C_VISIBILITY_PRESET hidden SKIP_BUILD_RPATH ON)
+    set_target_properties(${name} PROPERTIES C_VISIBILITY_PRESET hidden SKIP_BUILD_RPATH ON
+        SUFFIX .so.${GPUREPLAY_SOVERSION}) # so that those of several versions can lie in one folder
     set(gpureplay_modules ${gpureplay_modules} ${name} PARENT_SCOPE)
 endfunction()
 if(cublaslt_folder)

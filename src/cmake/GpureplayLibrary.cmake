@@ -61,12 +61,6 @@ if(GPUREPLAY_HAS_CUDA)
     list(APPEND GPUREPLAY_STATIC_NEEDS ${GPUREPLAY_CUDART} rt)
 endif()
 
-# Which versions a compiled program can load: docs/compatibility.md.
-set(GPUREPLAY_SOVERSION ${GPUREPLAY_SOVERSION})
-if(PROJECT_VERSION_MAJOR EQUAL 0)
-    set(GPUREPLAY_SOVERSION 0.${PROJECT_VERSION_MINOR})
-endif()
-
 function(gpureplay_add_library name type)
     add_library(${name} ${type} ${gpureplay_objects})
     target_include_directories(${name} PUBLIC

@@ -73,6 +73,10 @@ make_packages() {
     done
     name=$(echo libgpureplay[0-9]*.list) name=${name%.list} version=${name#libgpureplay}
     lies_in "$name" "lib/.*libgpureplay\.so\.$version" "share/doc/$name/copyright"
+    # Its files can lie beside those of the package of another version.
+    if grep -vE "/\$|/share/doc/$name/|\.so\.$version(\.[0-9]+)*\$" "$name.list"; then
+        echo "$name: the files above would be in the package of another version, too" >&2 && return 1
+    fi
     lies_in libgpureplay-dev 'include/gpureplay\.h' 'include/gpureplay/replay\.h' 'lib/.*libgpureplay\.(a|so)' \
         'lib/.*cmake/gpureplay/gpureplayConfig\.cmake' 'lib/.*pkgconfig/gpureplay\.pc'
     lies_in gpureplay bin/gpureplay-train

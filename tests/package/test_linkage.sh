@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# usage: test_linkage.sh libgpureplay.so [libgpureplay_cudamath.so] [libgpureplay_cudadnn.so]
-# The core must load on a machine without CUDA; only the modules may need a CUDA library, and each only its own.
+# usage: test_linkage.sh libgpureplay.so [libgpureplay_cudamath.so.VERSION] [libgpureplay_cudadnn.so.VERSION]
+# The core must load on a machine without CUDA; only the modules may need a CUDA library, and each only its own. Their
+# names end as the core's own name does, so that those of another version can lie beside them.
 set -euo pipefail
 
 needed() { readelf -d "$1" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p'; }
@@ -17,11 +18,12 @@ shift
 if bad=$(needed "$core" | grep -E '^lib(cuda|cudart|cublas|cublasLt|cudnn|curand|nvrtc|nccl|stdc\+\+)\.'); then
     fail "$core needs $bad"
 fi
+version=$(readelf -d "$core" | sed -n 's/.*(SONAME).*\[libgpureplay\.so\.\(.*\)\]/\1/p')
 for module in "$@"; do
     case $module in
-    *_cudamath.so) library=libcublasLt ;;
-    *_cudadnn.so) library=libcudnn ;;
-    *) fail "$module is no module that this test knows" ;;
+    *_cudamath.so."$version") library=libcublasLt ;;
+    *_cudadnn.so."$version") library=libcudnn ;;
+    *) fail "$module is no module of version \"$version\" that this test knows" ;;
     esac
     needed "$module" | grep -q "^$library\." || fail "$module does not need $library; wanted that"
     if bad=$(needed "$module" | grep -vE "^($library|libc|libm|ld-linux.*|libgcc_s)\."); then

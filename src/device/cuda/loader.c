@@ -158,19 +158,11 @@ typedef struct library_spec {
 } library_spec;
 
 static const library_spec blas = {
-    "libcublasLt.so",     CUDA_MAJOR,      "cublas",   GPUR_CUBLASLT_DIR,          "cuBLAS",
-    "matrix products",    "nvidia-cublas", "cuBLASLt", "libgpureplay_cudamath.so", GPUR_CUDAMATH_SYMBOL,
+    "libcublasLt.so",     CUDA_MAJOR,      "cublas",   GPUR_CUBLASLT_DIR,  "cuBLAS",
+    "matrix products",    "nvidia-cublas", "cuBLASLt", GPUR_CUDAMATH_FILE, GPUR_CUDAMATH_SYMBOL,
     GPUR_CUDAMATH_VERSION};
-static const library_spec dnn = {"libcudnn.so",
-                                 CUDNN_MAJOR,
-                                 "cudnn",
-                                 GPUR_CUDNN_DIR,
-                                 "cuDNN",
-                                 "convolutions",
-                                 "nvidia-cudnn",
-                                 "cuDNN",
-                                 "libgpureplay_cudadnn.so",
-                                 GPUR_CUDADNN_SYMBOL,
+static const library_spec dnn = {"libcudnn.so",       CUDNN_MAJOR,    "cudnn", GPUR_CUDNN_DIR,    "cuDNN",
+                                 "convolutions",      "nvidia-cudnn", "cuDNN", GPUR_CUDADNN_FILE, GPUR_CUDADNN_SYMBOL,
                                  GPUR_CUDADNN_VERSION};
 
 static gpur_status load_library(const library_spec *w, gpur_cuda_library *l)

@@ -27,7 +27,7 @@ static const char *built_module(void)
 static int has_dnn_module(void)
 {
     char path[PATH_MAX];
-    snprintf(path, sizeof path, "%s/libgpureplay_cudadnn.so", built_module() ? built_module() : "");
+    snprintf(path, sizeof path, "%s/" GPUR_CUDADNN_FILE, built_module() ? built_module() : "");
     return access(path, F_OK) == 0;
 }
 
@@ -125,10 +125,11 @@ static void find_no_module(const char *folder)
 {
     const int has_dnn = has_dnn_module();
     setenv("GPUREPLAY_MODULE_DIR", folder, 1);
-    check_missing(gpur_math_library_load, "libgpureplay_cudamath.so in /nowhere/modules, /");
+    check_missing(gpur_math_library_load, GPUR_CUDAMATH_FILE " in /nowhere/modules, /");
     if (has_dnn)
-        check_missing(gpur_dnn_library_load, "the module for convolutions was not found. Searched for "
-                                             "libgpureplay_cudadnn.so in /nowhere/modules");
+        check_missing(gpur_dnn_library_load,
+                      "the module for convolutions was not found. Searched for " GPUR_CUDADNN_FILE
+                      " in /nowhere/modules");
 }
 
 TEST(a_module_that_is_missing_is_refused_with_the_places_or_the_reason)

@@ -13,6 +13,7 @@
 #include "device/cuda/modules/module.h"
 
 enum { GPUR_CUDAMATH_VERSION = 3 }; /* of this table; the core refuses a module with another one */
+#define GPUR_CUDAMATH_FILE "libgpureplay_cudamath.so." GPUR_SOVERSION
 #define GPUR_CUDAMATH_SYMBOL "gpur_cudamath_table"
 
 typedef struct gpur_cudamath_plan gpur_cudamath_plan;

@@ -14,6 +14,7 @@
 #include "device/cuda/modules/cublaslt.h"
 
 enum { GPUR_CUDADNN_VERSION = 5 }; /* of this table; the core refuses a module with another one */
+#define GPUR_CUDADNN_FILE "libgpureplay_cudadnn.so." GPUR_SOVERSION
 #define GPUR_CUDADNN_SYMBOL "gpur_cudadnn_table"
 
 typedef struct gpur_cudadnn_plan gpur_cudadnn_plan;
