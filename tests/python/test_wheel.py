@@ -2,8 +2,10 @@
 """What `pip install .` installs, by what pip itself calls: a wheel that was built from nothing but the source archive,
 and the editable form. Without CUDA, optimization and kernels for more than one instruction set, which take longest."""
 
+import email
 import importlib.util
 import os
+import re
 import subprocess
 import sys
 import sysconfig
@@ -64,6 +66,17 @@ def source(tmp_path_factory):
     return inside
 
 
+def the_description_can_stand_alone(metadata, site):
+    """A package index shows it, where no file of ours is. Its example runs."""
+    text = email.message_from_string(metadata.read_text(encoding="utf-8")).get_payload()
+    assert not [link for link in re.findall(r"\]\(([^)]*)\)", text) if not link.startswith("https://")]
+    (example,) = re.findall(r"^```python\n(.*?)^```$", text, flags=re.M | re.S)
+    if importlib.util.find_spec("gymnasium"):
+        code = f"import site; site.addsitedir({str(site)!r}); {example}"
+        made = subprocess.run([sys.executable, "-c", code], cwd=site, env=clean(), capture_output=True, text=True)
+        assert made.returncode == 0, made.stderr
+
+
 def has_headers():
     return (Path(sysconfig.get_path("include")) / "Python.h").is_file()
 
@@ -78,6 +91,7 @@ def test_the_wheel_of_the_source_archive_has_what_it_needs_and_nothing_else(sour
     jax = {"gpureplay/libgpureplay_jax.so"} if importlib.util.find_spec("jaxlib") else set()
     assert ours == python | fast | jax | {"gpureplay/py.typed", "gpureplay/libgpureplay.so"}
     assert any(name.endswith("LICENSE") for name in found - ours)
+    the_description_can_stand_alone(next(site.glob("*.dist-info/METADATA")), site)
     assert use(site) == ["[[1.0, 2.0]]", str(site / "gpureplay/__init__.py"), str(site / "gpureplay/libgpureplay.so"),
                          str(has_headers())]
 
