@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-# Finds oneDNN, for convolutions on the CPU, and sets GPUREPLAY_HAS_DNNL to ON or OFF. Without it, convolutions are
-# computed by im2col and matrix products. Builds of oneDNN with other threads than OpenMP's are not used, since they
-# cannot be limited to a single thread.
+# Finds oneDNN, for convolutions and matrix products on the CPU, and sets GPUREPLAY_HAS_DNNL to ON or OFF. Without it,
+# convolutions are computed by im2col and matrix products. Builds of oneDNN with other threads than OpenMP's are not
+# used, since they cannot be limited to a single thread.
 set(GPUREPLAY_HAS_DNNL OFF)
 # ThreadSanitizer does not see the memory accesses of a library that was built without it.
 if(GPUREPLAY_SANITIZE MATCHES "thread" AND GPUREPLAY_DNNL STREQUAL "AUTO")
