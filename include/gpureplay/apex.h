@@ -62,7 +62,9 @@ typedef struct gpur_apex_config {
                                    rows_under_way says so, and at the end of an actor */
     int32_t compression;        /* level of Zstandard for blocks, 1 to 19; 0, the default: none */
     int32_t initial_priorities; /* 1, the default: |TD error| by the actor. 0: none, so that the replay gives the first
-                                   one, as in Schaul et al. 2016 (gpur_replay_config.first_priority) */
+                                   one, as in Schaul et al. 2016 (gpur_replay_config.first_priority). Where
+                                   returns are distributions, the learner's own priorities are losses, which are of
+                                   another scale than |TD error| */
     int32_t replicate;          /* each block is appended so often [appendix A]; 1 to 64, default 1 */
     int64_t pull_period;        /* an actor takes the newest weights after so many of its steps, and with
                                    samples_per_insert also after each block; default 100 */

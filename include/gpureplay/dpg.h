@@ -32,9 +32,10 @@
  *     soft targets  target += target_rate (w - target)
  *
  * A step copies both networks to their targets every target_period steps, and, if it samples by priority, gives its
- * transitions the new priorities |Q(s, a) - y| + priority_offset, of two critics the mean of both errors. n-step
- * returns are the replay's (n_step), and so is their discount. On CUDA the step is recorded once as a graph, and runs
- * without a round trip to the host.
+ * transitions the new priorities |Q(s, a) - y| + priority_offset, of two critics the mean of both errors. (Where
+ * critics learn distributions, each error is the loss of the distribution, as dqn.h has it.) n-step returns are the
+ * replay's (n_step), and so is their discount. On CUDA the step is recorded once as a graph, and runs without a round
+ * trip to the host.
  *
  * learner.h has the functions of such a learner. A policy pulls the actor, or with the critic's head a single critic,
  * for which its obs are a row of the replay's obs and then the action; gpur_policy_load reads the actor of a file. The

@@ -25,9 +25,10 @@
  *                  target entropy H [2018b, section 5]; or alpha is fixed, as in 2018a
  *
  * The targets move by target_rate towards the critics in every target_period-th step. If the step samples by priority,
- * its transitions get the new priorities (|Q_1(s, a) - y| + |Q_2(s, a) - y|) / 2 + priority_offset. n-step returns are
- * the replay's (n_step), and so is their discount. On CUDA the step is recorded once as a graph, and runs without a
- * round trip to the host. The random numbers of an action follow from seed, step, row of the batch and component.
+ * its transitions get the new priorities (|Q_1(s, a) - y| + |Q_2(s, a) - y|) / 2 + priority_offset. (Where
+ * critics learn distributions, each error is the loss of the distribution, as dqn.h has it.) n-step returns are the
+ * replay's (n_step), and so is their discount. On CUDA the step is recorded once as a graph, and runs without a round
+ * trip to the host. The random numbers of an action follow from seed, step, row of the batch and component.
  *
  * learner.h has the functions of such a learner. The tensors are "actor.trunk.0.weight", "critic.1.trunk.0.weight",
  * "critic.2.trunk.0.weight" and so on, and "temperature.log_alpha"; the critics alone have targets. gpur_policy_load

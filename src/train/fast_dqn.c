@@ -97,6 +97,18 @@ static gpur_status use_returns(const gpur_options *o, gpur_train_settings *s)
     return GPUR_OK;
 }
 
+/* `head`: the option that chose it. */
+static gpur_status check_atoms(const gpur_options *o, const char *head, const gpur_network_config *network)
+{
+    if (network->head != GPUR_HEAD_CATEGORICAL)
+        return GPUR_OK;
+    if (network->atoms == 1)
+        return gpur_refuse(o, "{atoms is} and {%s is}; the first must be 2 or more, or 0", head);
+    if (network->v_min >= network->v_max && (network->v_min != 0.0f || network->v_max != 0.0f))
+        return gpur_refuse(o, "{v_min is} and {v_max is}; the first must be below the second");
+    return GPUR_OK;
+}
+
 /* The last check: help shows the other settings of a preset that leaves the choice. */
 static gpur_status check_lambda(const gpur_options *o, const gpur_train_settings *s)
 {
@@ -112,6 +124,7 @@ static gpur_status complete(const gpur_options *o, gpur_train_settings *s)
     use_order(o, s);
     use_act(s);
     GPUR_TRY(check_run(o, s));
+    GPUR_TRY(check_atoms(o, "preset", &s->dqn.network));
     use_exploration(s);
     s->dqn.optimizer.learning_rate.last = s->dqn.optimizer.learning_rate.first;
     s->dqn.target_period = run->target_period / run->train_period * run->train_steps;
@@ -236,25 +249,13 @@ static gpur_status use_hidden(const gpur_options *o, const char *list, gpur_netw
     return GPUR_OK;
 }
 
-static gpur_status use_critic_head(const gpur_options *o, gpur_network_config *critic, const gpur_train_settings *s)
-{
-    static const int32_t heads[] = {GPUR_HEAD_Q, GPUR_HEAD_QUANTILES, GPUR_HEAD_CATEGORICAL};
-    critic->head = heads[s->critic_head];
-    if (critic->head != GPUR_HEAD_CATEGORICAL)
-        return GPUR_OK;
-    if (critic->atoms == 1)
-        return gpur_refuse(o, "{atoms is} and {critic_head is}; the first must be 2 or more, or 0");
-    if (critic->v_min >= critic->v_max && (critic->v_min != 0.0f || critic->v_max != 0.0f))
-        return gpur_refuse(o, "{v_min is} and {v_max is}; the first must be below the second");
-    return GPUR_OK;
-}
-
 /* What all of these learners share. */
 static gpur_status complete_vectors(const gpur_options *o, int64_t batch_size, gpur_network_config *actor,
                                     gpur_network_config *critic, gpur_train_settings *s)
 {
     const gpur_fast_dqn_config *const run = &s->fast_dqn;
-    GPUR_TRY(use_critic_head(o, critic, s));
+    critic->head = gpur_train_critic_head(s);
+    GPUR_TRY(check_atoms(o, "critic_head", critic));
     use_lanes(o, s);
     GPUR_TRY(check_run(o, s));
     GPUR_TRY(use_hidden(o, s->hidden, actor));
@@ -282,6 +283,7 @@ static gpur_status complete_sac(const gpur_options *o, gpur_train_settings *s)
     gpur_sac_config *const sac = &s->sac;
     sac->actor_optimizer.learning_rate.last = sac->actor_optimizer.learning_rate.first;
     sac->critic_optimizer.learning_rate = sac->temperature_optimizer.learning_rate = sac->actor_optimizer.learning_rate;
+    sac->critic_optimizer.weight_decay = sac->actor_optimizer.weight_decay;
     sac->seed = (uint64_t)s->seed;
     return complete_vectors(o, sac->batch_size, &sac->actor, &sac->critic, s);
 }

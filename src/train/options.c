@@ -56,8 +56,8 @@ enum {
     ANY_DPG = GPUR_IN_ANY_DPG,
 };
 
-/* Sets of heads, by their places among those of the option critic_head. */
-enum { WITH_ATOMS = 1 << 1 | 1 << 2, WITH_RETURNS = 1 << 2 };
+/* Sets of heads. */
+enum { WITH_ATOMS = 1 << GPUR_HEAD_QUANTILES | 1 << GPUR_HEAD_CATEGORICAL, WITH_RETURNS = 1 << GPUR_HEAD_CATEGORICAL };
 
 #define MATH_MEANING                                                                                                   \
     "arithmetic of matrix products and convolutions on a GPU; auto: tf32, or fp32 where a train step is one kernel, "  \
@@ -156,6 +156,7 @@ static const gpur_option table[] = {
     ROW("critic_learning_rate", "X", DPG, FLOAT, dpg.critic_optimizer.learning_rate.first, "of the critic's"),
     ROW("learning_rate", "X", ACTOR_CRITIC, FLOAT, actor_critic.optimizer.learning_rate.first, "of the optimizer"),
     ROW("weight_decay", "X", ANY_DQN, DOUBLE, dqn.optimizer.weight_decay, DECAY_MEANING),
+    ROW("weight_decay", "X", SAC, DOUBLE, sac.actor_optimizer.weight_decay, DECAY_MEANING),
     ROW("weight_decay", "X", ANY_DPG, DOUBLE, dpg.actor_optimizer.weight_decay, DECAY_MEANING),
     ROW("optimizer", "adam|rmsprop_tf|rmsprop_keras2|rmsprop_torch|rmsprop_deepmind|adam_tf", ANY_DQN, WORD,
         dqn.optimizer.kind, "its formula; the other constants of the optimizer stay the preset's"),
@@ -172,10 +173,13 @@ static const gpur_option table[] = {
     ROW("hidden", "LIST", DPG | SAC, TEXT, hidden, "a,b,...: the units of the layers of both networks"),
     ROW("critic_head", "q|quantiles|categorical", DPG | SAC, WORD, critic_head,
         "critics learn the value of an action, or the distribution of its returns"),
+    ROW("atoms", "N", FAST_DQN, INT32, dqn.network.atoms, ATOMS_MEANING, .high = 65536, .heads = WITH_ATOMS),
     ROW("atoms", "N", DPG, INT32, dpg.critic.atoms, ATOMS_MEANING, .high = 65536, .heads = WITH_ATOMS),
     ROW("atoms", "N", SAC, INT32, sac.critic.atoms, ATOMS_MEANING, .high = 65536, .heads = WITH_ATOMS),
+    ROW("v_min", "X", FAST_DQN, FLOAT, dqn.network.v_min, V_MIN_MEANING, .heads = WITH_RETURNS, .is_signed = 1),
     ROW("v_min", "X", DPG, FLOAT, dpg.critic.v_min, V_MIN_MEANING, .heads = WITH_RETURNS, .is_signed = 1),
     ROW("v_min", "X", SAC, FLOAT, sac.critic.v_min, V_MIN_MEANING, .heads = WITH_RETURNS, .is_signed = 1),
+    ROW("v_max", "X", FAST_DQN, FLOAT, dqn.network.v_max, V_MAX_MEANING, .heads = WITH_RETURNS, .is_signed = 1),
     ROW("v_max", "X", DPG, FLOAT, dpg.critic.v_max, V_MAX_MEANING, .heads = WITH_RETURNS, .is_signed = 1),
     ROW("v_max", "X", SAC, FLOAT, sac.critic.v_max, V_MAX_MEANING, .heads = WITH_RETURNS, .is_signed = 1),
     ROW("n_step", "N", OFFLINE, INT32, rows.config.n_step, "steps of a transition, as the data have it", .low = 1),
@@ -551,6 +555,11 @@ int gpur_option_is_of_preset(const gpur_option *option, const gpur_train_setting
     return suits(option, s->dqn.returns.cache_size > 0);
 }
 
+static int32_t head_of(const gpur_option *option, const gpur_train_settings *s)
+{
+    return option->systems == FAST_DQN ? s->dqn.network.head : gpur_train_critic_head(s);
+}
+
 /* Why it has no meaning with these settings, in words that follow its name and value; NULL: it has. */
 static const char *reason_against(const gpur_option *option, const gpur_train_settings *s)
 {
@@ -563,8 +572,11 @@ static const char *reason_against(const gpur_option *option, const gpur_train_se
                "vrc-2021, dqn-lambda-2019-small or vrc-2021-small";
     if (option->estimators && !(option->estimators & 1 << s->dqn.returns.estimator))
         return " and {estimator is}, which does not have it; leave one of them out";
-    if (option->heads && !(option->heads & 1 << s->critic_head))
-        return " and {critic_head is}, which does not have it; leave one of them out";
+    if (option->heads && !(option->heads & 1 << head_of(option, s)))
+        return option->systems != FAST_DQN ? " and {critic_head is}, which does not have it; leave one of them out"
+               : option->heads == WITH_RETURNS
+                   ? " and {preset is}, which does not have it; leave the option out, or take c51"
+                   : " and {preset is}, which does not have it; leave the option out, or take qr-dqn or c51";
     if (option->needs_stack && s->replay.layout != GPUR_LAYOUT_FRAMES)
         return ", and {env is}, which does not show one image without channels; leave the option out";
     if (option->needs_demonstrations && !s->demonstrations)
@@ -605,27 +617,31 @@ static void add_presets_with(const char *name, gpur_text *text)
     static const struct {
         int32_t system, has_cache;
         const char *name;
+        int32_t heads; /* 0: it has no options that need a head, or a choice of heads */
     } presets[] = {
-        {GPUR_IN_FAST_DQN, 0, "fast-dqn"},
-        {GPUR_IN_FAST_DQN, 1, "dqn-lambda"},
-        {GPUR_IN_FAST_DQN, 1, "vrc"},
-        {GPUR_IN_DPG, 0, "ddpg"},
-        {GPUR_IN_DPG, 0, "td3"},
-        {GPUR_IN_SAC, 0, "sac"},
-        {GPUR_IN_APEX_DQN, 0, "apex-dqn"},
-        {GPUR_IN_APEX_DPG, 0, "apex-dpg"},
-        {GPUR_IN_GA3C, 0, "ga3c"},
-        {GPUR_IN_A3C, 0, "a3c"},
-        {GPUR_IN_A3C, 0, "a2c"},
-        {GPUR_IN_OFFLINE_DQN, 0, "offline-dqn"},
-        {GPUR_IN_OFFLINE_DPG, 0, "offline-dpg"},
+        {GPUR_IN_FAST_DQN, 0, "fast-dqn", 0},
+        {GPUR_IN_FAST_DQN, 1, "dqn-lambda", 0},
+        {GPUR_IN_FAST_DQN, 1, "vrc", 0},
+        {GPUR_IN_FAST_DQN, 0, "qr-dqn", 1 << GPUR_HEAD_QUANTILES},
+        {GPUR_IN_FAST_DQN, 0, "c51", 1 << GPUR_HEAD_CATEGORICAL},
+        {GPUR_IN_DPG, 0, "ddpg", 0},
+        {GPUR_IN_DPG, 0, "td3", 0},
+        {GPUR_IN_SAC, 0, "sac", 0},
+        {GPUR_IN_APEX_DQN, 0, "apex-dqn", 0},
+        {GPUR_IN_APEX_DPG, 0, "apex-dpg", 0},
+        {GPUR_IN_GA3C, 0, "ga3c", 0},
+        {GPUR_IN_A3C, 0, "a3c", 0},
+        {GPUR_IN_A3C, 0, "a2c", 0},
+        {GPUR_IN_OFFLINE_DQN, 0, "offline-dqn", 0},
+        {GPUR_IN_OFFLINE_DPG, 0, "offline-dpg", 0},
     };
     enum { COUNT = sizeof presets / sizeof *presets };
     const char *found[COUNT];
     int count = 0;
     for (int i = 0; i < COUNT; i++) {
         const gpur_option *const option = find(name, presets[i].system);
-        if (option && suits(option, presets[i].has_cache))
+        const int32_t needed = option && option->systems == FAST_DQN ? option->heads : 0;
+        if (option && suits(option, presets[i].has_cache) && (needed ? needed & presets[i].heads : !presets[i].heads))
             found[count++] = presets[i].name;
     }
     for (int i = 0; i < count; i++)

@@ -55,7 +55,7 @@ typedef struct gpur_option {
     int64_t low, high; /* of whole numbers; of others `high` alone. `high` 0: the largest that there is */
 
     /* Without these it has no meaning: stacks of frames, demonstrations, a cache of returns by one of a set of
-     * estimators (0: none), critics with one of a set of heads (0: with any). */
+     * estimators (0: none), Q values or critics with one of a set of heads (0: with any). */
     int32_t needs_stack, needs_demonstrations, estimators, heads;
     int32_t is_signed; /* 1: a number that may be below 0 */
 } gpur_option;

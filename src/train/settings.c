@@ -100,6 +100,12 @@ static gpur_status find_env(const gpur_options *o, gpur_train_settings *s, int32
     return gpur_train_ask_env(s->env_options, &s->env);
 }
 
+int32_t gpur_train_critic_head(const gpur_train_settings *s)
+{
+    static const int32_t heads[] = {GPUR_HEAD_Q, GPUR_HEAD_QUANTILES, GPUR_HEAD_CATEGORICAL};
+    return heads[s->critic_head];
+}
+
 gpur_status gpur_train_find_settings(gpur_options *o, gpur_train_settings *s)
 {
     GPUR_TRY(gpur_options_begin(o, s));

@@ -66,6 +66,9 @@ static inline void *gpur_train_member(const gpur_train_settings *settings, size_
     return (char *)settings + at;
 }
 
+/* The head of critics of continuous actions, GPUR_HEAD_*. */
+int32_t gpur_train_critic_head(const gpur_train_settings *settings);
+
 /* Whether this build of the library can save to files. */
 int gpur_can_save_files(void);
 

@@ -383,6 +383,10 @@ def distributions_of_returns_are_trained_by_qr_dqn_and_c51(folder):
         for command in ("play", "evaluate"):
             shown = run(command, folder / preset, "--episodes", 2, anew=True).stdout
             assert " of 2 games" in shown, shown
+    run(*pole(out=folder / "own", steps=400, preset="c51", atoms=7,
+              **{"v-min": -5, "v-max": 5, "target-period": 400, "checkpoint": 400, "eval-period": 400}))
+    network = json.loads((folder / "own/config.json").read_text())["learner"]["network"]
+    assert (network["atoms"], network["v_min"], network["v_max"]) == (7, -5, 5), network
 
 
 def several_train_steps_follow_each_period(folder):
@@ -655,6 +659,17 @@ def bad_options_are_refused_before_anything_is_made(folder, whole):
          ["--v-min is 5 and --v-max is -5; the first must be below the second"]),
         ([*vectors, "--critic-head", "categorical", "--atoms", "1"],
          ["--atoms is 1 and --critic-head is categorical; the first must be 2 or more, or 0"]),
+        ([*game, "--atoms", "5"], ["--atoms is 5 and --preset is fast-dqn-small-vectors, which does not have it; leave "
+                                   "the option out, or take qr-dqn or c51"]),
+        ([*game, "--preset", "qr-dqn", "--v-min", "-5"],
+         ["--v-min is -5 and --preset is qr-dqn, which does not have it; leave the option out, or take c51"]),
+        ([*game, "--preset", "c51", "--v-min", "5", "--v-max", "-5"],
+         ["--v-min is 5 and --v-max is -5; the first must be below the second"]),
+        ([*game, "--preset", "c51", "--atoms", "1"],
+         ["--atoms is 1 and --preset is c51; the first must be 2 or more, or 0"]),
+        ([*game, "--preset", "a2c-small", "--v-max", "5"],
+         ["--v-max is 5 and --preset is a2c-small, which does not have it; leave the option out, or take a preset of "
+          "c51, ddpg, td3 or sac"]),
         ([*vectors, "--checkpoint", "1500"], ["--checkpoint is 1500 and --period is 1000; the first must be a multi"]),
         ([*vectors, "--eval-period", "1500"], ["--eval-period is 1500 and --period is 1000; the first must be a mu"]),
         ([*vectors, "--num-envs", "3", "--period", "100"], ["--period is 100 and --train-period is 3; the first must"]),

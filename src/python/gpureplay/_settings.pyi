@@ -337,6 +337,9 @@ class DQNTraining(TrainArguments, total=False):
         "watkins-error-bound"] | None
     lambda_: float | None
     n_step: int | None
+    atoms: int | None
+    v_min: float | None
+    v_max: float | None
     error_bound: float | None
     block_length: int | float | None
     cache_size: int | float | None
