@@ -58,11 +58,13 @@
                 tensors as FastTD3 and its like write it: it stores each observation twice, and draws as many
                 transitions of each lane. Compared is the mean return of 64 episodes after the last step. "seconds" are
                 of the processor, by one thread, without evaluations: other work on the machine does not count.
-    lanes-jax   The same of gymnax's Pendulum-v1 by DDPG in one scan, with flashbax's flat buffer, as its users write
-                it: it stores each observation once and has no final ones, so that targets are cut where an episode was
-                truncated; and with its item buffer, which stores both observations. After 5 seeds both end once the
-                interval of each difference is at most 15% of the gain over a random player, to either side; else after
-                20. Settings were chosen by seeds of 101 and more: --seeds 101,102.
+    lanes-learners
+                The same by FastTD3 of this library, and by TD3 in PyTorch, both with a LaneBuffer.
+    lanes-jax   The same as lanes-torch of gymnax's Pendulum-v1 by DDPG in one scan, with flashbax's flat buffer, as its
+                users write it: it stores each observation once and has no final ones, so that targets are cut where an
+                episode was truncated; and with its item buffer, which stores both observations. After 5 seeds both end
+                once the interval of each difference is at most 15% of the gain over a random player, to either side;
+                else after 20. Settings were chosen by seeds of 101 and more: --seeds 101,102.
     sac-pendulum, sac-cartpole, sac-cheetah, td3-pendulum, td3-cartpole, td3-cheetah, qr-dqn
                 SAC, TD3 and QR-DQN by the settings of off_policy.py, beside Stable-Baselines3's and sb3-contrib's: in
                 Pendulum 10,000 steps, in cartpole swing-up and cheetah run 50,000, in Breakout 200,000, the random
@@ -194,6 +196,9 @@ EXPERIMENTS = {
         {"defaults": later("defaults", "run")}, seeds(1, 5), {}, jobs=1),
     "lanes-torch": Experiment(("",), {"gpureplay": LANES, "ring of tensors": LANES}, seeds(1, 20),
                               {"steps": 2000, "parts": 4}, first="gpureplay", lowest=-0.25, enough=0.15, jobs=1),
+    "lanes-learners": Experiment(
+        ("",), {"FastTD3, built in": LANES, "TD3 in PyTorch": LANES}, seeds(1, 20), {"steps": 2000, "parts": 4},
+        first="FastTD3, built in", lowest=-0.25, enough=0.15, jobs=1),
     "lanes-jax": Experiment(
         ("",), {"gpureplay": LANES, "flashbax": LANES, "flashbax, item buffer": LANES}, seeds(1, 20),
         {"steps": 2000, "parts": 10}, first="gpureplay", lowest=-0.25, enough=0.15, jobs=1),

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The loops of examples/python/torch_td3.py and jax_ddpg.py with their LaneBuffer, and with the replay that such loops
-have without it. Networks, settings, steps and seeds are the same."""
+have without it, and the first with this library's learner. Networks, settings, steps and seeds are the same."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from harness import HERE, Job, Run
 
 sys.path += [str(HERE.parent / "peers"), str(HERE.parents[1] / "examples/python")]
 OURS, RING, FLAT, ITEM = "gpureplay", "ring of tensors", "flashbax", "flashbax, item buffer"
+BUILT_IN = "FastTD3, built in"
 Curve = Iterator[tuple[int, float, float]]  # environment steps, mean return, seconds; first those of a random player
 
 
@@ -86,8 +87,10 @@ def train_torch(job: Job) -> Curve:
 
     torch.set_num_threads(1)
     torch.manual_seed(job.seed)
-    buffer = example.lane_buffer(simulator(), job.seed) if job.system == OURS else Ring(simulator())
-    found: Curve = example.train(buffer, simulator(), job.seed, **job.settings, clock=time.process_time)
+    buffer = Ring(simulator()) if job.system == RING else example.lane_buffer(simulator(), job.seed)
+    learner = example.BuiltIn if job.system == BUILT_IN else example.Torch
+    found: Curve = example.train(buffer, simulator(), job.seed, **job.settings, clock=time.process_time,
+                                 learner=learner)
     return found
 
 

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""TD3 in PyTorch on MuJoCo Playground: 64 cartpoles that step together and are to swing up. Their arrays go from JAX to
-PyTorch and into a `LaneBuffer` without a copy, on the CPU and on a GPU, and the replay stores each observation once.
+"""TD3 on MuJoCo Playground: 64 cartpoles that step together and are to swing up. Their arrays go from JAX to PyTorch
+and into a `LaneBuffer` without a copy, on the CPU and on a GPU, and the replay stores each observation once.
 
-    python3 torch_td3.py              needs `pip install playground torch`; --help tells more
+    python3 torch_td3.py                      needs `pip install playground torch`; --help tells more
+    python3 torch_td3.py --learner built-in   FastTD3 by this library's own learner
 
-Playground steps with MuJoCo Warp (--impl warp) or with JAX's own MuJoCo (--impl jax), which is faster on the CPU.
+Without --learner the networks and their train step are PyTorch's. Playground steps with MuJoCo Warp (--impl warp) or
+with JAX's own MuJoCo (--impl jax), which is faster on the CPU.
 """
 
 import argparse
@@ -79,10 +81,11 @@ def network(inputs, outputs, *last):
                                torch.nn.ReLU(), torch.nn.Linear(UNITS, outputs), *last)
 
 
-class Learner:
-    """TD3 [Fujimoto et al. 2018, algorithm 1]."""
+class Torch:
+    """TD3 [Fujimoto et al. 2018, algorithm 1] in PyTorch, on batches of the buffer."""
 
-    def __init__(self, num_obs, num_actions, device):
+    def __init__(self, buffer, num_obs, num_actions, device, seed):
+        self._buffer = buffer
         self.actor = network(num_obs, num_actions, torch.nn.Tanh()).to(device)
         self.critics = torch.nn.ModuleList(network(num_obs + num_actions, 1) for _ in range(2)).to(device)
         with torch.no_grad():
@@ -95,7 +98,11 @@ class Learner:
         self._of_critics = torch.optim.Adam(self.critics.parameters(), lr=RATE, fused=True)
         self._steps = 0
 
-    def train(self, batch):
+    def train(self, steps):
+        for _ in range(steps):
+            self._train(self._buffer.sample(BATCH))
+
+    def _train(self, batch):
         """`discount` is gamma, and 0 where an episode terminated."""
         with torch.no_grad():
             noise = (TARGET_NOISE * torch.randn_like(batch["action"])).clamp_(-NOISE_CLIP, NOISE_CLIP)
@@ -125,6 +132,29 @@ class Learner:
             torch._foreach_lerp_(list(slow.parameters()), list(net.parameters()), TAU)
 
 
+class BuiltIn:
+    """FastTD3 [Seo et al. 2025] by this library: batches are drawn and trained on without leaving the device. Networks
+    and batches are as small as PyTorch's above; the returns of this task lie between v_min and v_max."""
+
+    def __init__(self, buffer, num_obs, num_actions, device, seed):
+        self._learner = gpureplay.FastTD3(
+            buffer, actor={"trunk": [UNITS, UNITS], "learning_rate": RATE, "weight_decay": 0.0},
+            critic={"trunk": [UNITS, UNITS], "learning_rate": RATE, "weight_decay": 0.0, "atoms": 51, "v_min": 0.0,
+                    "v_max": 100.0},
+            batch_size=BATCH, target_rate=TAU, seed=seed)
+        self._policy = self._learner.policy()
+
+    def actor(self, obs):
+        return torch.as_tensor(self._policy.act_vectors(obs), device=obs.device)
+
+    def train(self, steps):
+        self._learner.train(steps)
+        self._policy.pull(self._learner)
+
+
+LEARNERS = {"torch": Torch, "built-in": BuiltIn}
+
+
 def play(simulator, player):
     """The mean return of an episode of each lane."""
     (state, obs), total = simulator.reset(0, [0] * LANES), 0.0
@@ -134,31 +164,31 @@ def play(simulator, player):
     return total
 
 
-def train(buffer, simulator, seed, steps, parts, clock=time.perf_counter):
+def train(buffer, simulator, seed, steps, parts, clock=time.perf_counter, learner=Torch):
     """Trains for so many steps of all lanes. Yields environment steps, mean return and seconds by the clock: before the
     first step those of a random player, and then after each of the parts."""
     torch.manual_seed(seed)
     behind = torch.randint(simulator.episode, (LANES,)).tolist()  # so that the episodes do not all end at once
     state, obs = simulator.reset(seed, behind)
     device, shape = obs.device, (LANES, simulator.num_actions)
-    learner = Learner(simulator.num_obs, simulator.num_actions, device)
+    agent = learner(buffer, simulator.num_obs, simulator.num_actions, device, seed)
     deviation = torch.linspace(LEAST_NOISE, MOST_NOISE, LANES, device=device)[:, None]
     yield 0, play(simulator, lambda obs: torch.rand(shape, device=device) * 2 - 1), 0.0
     start = clock()
     for step in range(1, steps + 1):
         with torch.no_grad():
             action = torch.rand(shape, device=device) * 2 - 1 if step <= RANDOM_STEPS else \
-                (learner.actor(obs) + deviation * torch.randn(shape, device=device)).clamp_(-1, 1)
+                (agent.actor(obs) + deviation * torch.randn(shape, device=device)).clamp_(-1, 1)
         state, next_obs, reward, terminated, truncated, final_obs = simulator.step(state, action)
         buffer.add(obs=obs, action=action, reward=reward, terminated=terminated, truncated=truncated,
                    final_obs=final_obs)
         obs = next_obs
-        for _ in range(TRAIN_STEPS if step > RANDOM_STEPS else 0):
-            learner.train(buffer.sample(BATCH))
+        if step > RANDOM_STEPS:
+            agent.train(TRAIN_STEPS)
         if step % (steps // parts) == 0:
             seconds = clock() - start
             with torch.no_grad():
-                score = play(simulator, learner.actor)
+                score = play(simulator, agent.actor)
             yield step * LANES, score, seconds
             start = clock()
 
@@ -173,6 +203,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--env", default=ENV, help="an environment of Playground's control suite")
     parser.add_argument("--impl", default="warp" if jax.default_backend() == "gpu" else "jax", help="jax or warp")
+    parser.add_argument("--learner", choices=LEARNERS, default="torch")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--quick", action="store_true", help="a tenth of the training, to see that it runs")
     parser.add_argument("--out", default="torch_td3.png", help="the picture of the learning curve")
@@ -182,10 +213,10 @@ def main():
     simulator = Simulator(args.env, args.impl)
     buffer = lane_buffer(simulator, args.seed)
     try:
-        for done, score, _ in train(buffer, simulator, args.seed, steps, parts):
+        for done, score, _ in train(buffer, simulator, args.seed, steps, parts, learner=LEARNERS[args.learner]):
             curve.append((done, score))
             show(done, steps * LANES, f"mean return {score:.0f}, of a random player {curve[0][1]:.0f}")
-        print(f"\n{buffer.stats.draws:,} batches of {BATCH} from {buffer!r}")
+        print(f"\n{TRAIN_STEPS * (steps - RANDOM_STEPS):,} train steps of {BATCH} on {buffer!r}")
     except KeyboardInterrupt:
         interrupted = True
     print("\ninterrupted" if interrupted else "")

@@ -186,11 +186,12 @@ def test_a_training_in_one_scan_of_jax(tmp_path):
 
 
 @needs("torch", "mujoco_playground")
-def test_a_training_on_mujoco_playground(tmp_path):
-    run = example("torch_td3.py", "--quick", "--out", str(tmp_path / "curve.png"))
+@pytest.mark.parametrize("learner", ["torch", "built-in"])
+def test_a_training_on_mujoco_playground(tmp_path, learner):
+    run = example("torch_td3.py", "--quick", "--learner", learner, "--out", str(tmp_path / "curve.png"))
     assert run.returncode == 0, run.stderr
     assert re.search(r"\[#{20}\] 12,800 of 12,800 steps, [\d.]+ s, mean return \d+, of a random player \d+", run.stdout)
-    assert re.search(r"\b400 batches of 256 from <gpureplay.LaneBuffer of 64 lanes x 1000 steps on cpu>", run.stdout)
+    assert re.search(r"\b400 train steps of 256 on <gpureplay.LaneBuffer of 64 lanes x 1000 steps on cpu>", run.stdout)
     check_picture(tmp_path / "curve.png", run)
 
 
@@ -432,7 +433,7 @@ PUBLISHED = {  # and how many of its criteria hold and fail
     "lanes-jax": ("cpu-intel-xeon/learning_lanes_jax", 2, 0), "demonstrations": ("cpu-amd-epyc/demonstrations", 0, 0),
     "sac-pendulum": ("cpu-amd-epyc/sac_pendulum", 2, 0), "td3-pendulum": ("cpu-amd-epyc/td3_pendulum", 2, 0),
     "sac-cartpole": ("cpu-amd-epyc/sac_cartpole", 0, 0), "qr-dqn": ("cpu-amd-epyc/qr_dqn", 0, 0)}
-UNFINISHED = {"sac-cheetah", "td3-cartpole", "td3-cheetah"}  # nothing is published of these
+UNFINISHED = {"sac-cheetah", "td3-cartpole", "td3-cheetah", "lanes-learners"}  # nothing is published of these
 
 
 def test_what_was_learned_is_committed_and_gives_its_table(capsys, experiments):
