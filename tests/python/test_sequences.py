@@ -71,6 +71,23 @@ def test_steps_of_one_environment_need_no_special_fields():
         assert np.flatnonzero(batch.is_first).tolist() == [0, 10]
 
 
+def test_steps_of_several_environments_need_no_special_fields():
+    """Each is linked to the one before of its environment, whichever of them are reset."""
+    with buffer_of(300, {"x": ((2,), "int64"), "terminated": "bool"}, num_envs=3, autoreset="disabled") as buffer:
+        for t in range(40):
+            ends = np.arange(3) + 4 == t
+            buffer.add(x=np.stack([np.arange(3), np.full(3, t)], 1), terminated=ends)
+            if t == 20:
+                buffer.reset([1])
+            if t == 30:
+                buffer.reset()
+        batch = buffer.sample_sequences(30, 10)
+        assert batch.mask.all() and (batch.x[..., 0] == batch.x[:, :1, 0]).all()
+        assert (np.diff(batch.x[..., 1], axis=1) == 1).all()
+        env, t = batch.x[..., 0], batch.x[..., 1]
+        assert (batch.is_first == ((t == 0) | (t == env + 5) | (t == 31) | ((t == 21) & (env == 1)))).all()
+
+
 def test_a_reset_amid_an_episode_begins_another_one():
     with buffer_of(100, {"x": "int64", "terminated": "bool"}) as buffer:
         buffer.reset()
@@ -140,8 +157,6 @@ def test_what_cannot_be_is_refused():
         buffer_of(100, {**ROWS, "previous": "int32"})
     with pytest.raises(ValueError, match="a field 'mask'"):
         buffer_of(100, {**ROWS, "mask": "bool"})
-    with pytest.raises(ValueError, match="num_envs is 2 and sequences True"):
-        buffer_of(100, ROWS, num_envs=2)
     with buffer_of(100, ROWS, max_batch=32) as buffer:
         with pytest.raises(gpureplay.TooFew):
             buffer.sample_sequences(2, 2)

@@ -10,7 +10,7 @@ import functools
 import itertools
 import threading
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -541,16 +541,19 @@ class Writer(Handle):
     def __init__(self, buffer: Buffer, num_envs: int = 1, autoreset: Any = None):
         num_envs = integer("num_envs", num_envs, 1, 2**31 - 1)
         self._links = buffer._spec.sequences  # finished transitions: the library fills in "previous"
-        if self._links and num_envs > 1 and not buffer._tracks_episodes:
-            raise ValueError(f"num_envs is {num_envs} and sequences True; steps of several environments are told apart "
-                             f"if there are the fields {', '.join(_STEP_FIELDS)}, each one array")
         fields = [field for field in buffer.fields if not self._links or field != PREVIOUS]
         steps = _with_truncated(fields)
         policy = _autoreset_of(autoreset, num_envs, steps, bool(buffer._spec.config.check_finite))
         self._lock, self._shared = threading.RLock(), SharedState()
-        super().__init__(functools.partial(_open_writer, buffer, num_envs, policy.mode), lib.gpur_writer_destroy,
-                         (buffer,), self._shared.handle)  # type: ignore[arg-type]
+        by_env = self._links and not buffer._tracks_episodes  # the library links the steps of one environment
+        super().__init__(functools.partial(_open_writer, buffer, 1 if by_env else num_envs, policy.mode),
+                         lib.gpur_writer_destroy, (buffer,), self._shared.handle)  # type: ignore[arg-type]
         self._tracker = EpisodeTracker(self, buffer, num_envs, policy.mode) if buffer._tracks_episodes else None
+        # So the others have writers of their own, and where there are some, also what `extend` is given, once it is.
+        self._of_envs: list[Handle] = [_EnvWriter(buffer) for _ in range(num_envs - 1 if by_env else 0)]
+        self._of_extend: Handle | None = None
+        self._origin = weakref.ref(buffer)
+        self._check_nan = bool(buffer._spec.config.check_finite)
         buffer._users.add(self)
         self._buffer: Buffer | None = None  # keeps the buffer alive; the buffer's own writer must not
         self.num_envs, self.autoreset, self._policy = num_envs, policy.mode, policy
@@ -622,11 +625,56 @@ class Writer(Handle):
             if self._tracker is not None:
                 count = self._tracker.add(values, info, final_obs)
             else:
-                arrays, ended = self._policy.transitions(self._step_columns.of_step(values), info, final_obs)
-                count = self._append(arrays[:len(self._fields)], None)
-                self._policy.note_ended(ended)
+                count = self._add_transitions(self._step_columns.of_step(values), info, final_obs)
             self._overwritten.note_step(given)
         return count
+
+    def _add_transitions(self, columns: list[np.ndarray], info: Any, final_obs: Any) -> int:
+        """A step of environments whose episodes the library does not track. Returns how many transitions it made."""
+        arrays, ended = self._policy.transitions(columns, info, final_obs)
+        stored = arrays[:len(self._fields)]
+        if not self._links:
+            count = self._append(stored, None)
+        else:
+            envs = np.flatnonzero(~self._policy.ended) if isinstance(self._policy, NextStep) else range(self.num_envs)
+            count = self._append_linked(stored, envs, arrays[-1] if len(arrays) > len(stored) else None)
+        self._policy.note_ended(ended)
+        return count
+
+    def _check_step(self, values: dict[str, Any]) -> None:
+        """TypeError, ValueError: `add` would refuse these values."""
+        self._refuse_rows(self._step_columns.of_step(values))
+
+    def _append_linked(self, arrays: list[np.ndarray], envs: Iterable[int], cut: np.ndarray | None) -> int:
+        """Stores a transition of each of these environments. cut: whether it was truncated, if that is no field."""
+        if self._of_envs:  # all of them, before the first is stored
+            self._refuse_rows(arrays)
+        for row, env in enumerate(envs):
+            self._append([array[row:row + 1] for array in arrays], None, self._linking(env))
+            if cut is not None and cut[row].any():
+                self._linking(env)._call(lib.gpur_writer_end_appended_episode)
+        return len(arrays[0])
+
+    def _linking(self, env: int) -> Handle:
+        """What links the transitions of an environment."""
+        return self if env == 0 else self._of_envs[env - 1]
+
+    def _extending(self) -> Handle:
+        """What stores the transitions that `extend` is given."""
+        self._open_handle()
+        buffer = self._origin()
+        if self._of_envs and self._of_extend is None and buffer is not None:
+            self._of_extend = _EnvWriter(buffer)
+        return self._of_extend or self
+
+    def _refuse_rows(self, arrays: list[np.ndarray]) -> None:
+        """ValueError: the library would refuse one of these rows."""
+        for field, array in zip(self._fields, arrays):
+            if field.name == "priority":
+                for value in array.reshape(-1)[(array.reshape(-1) < 0) | np.isinf(array.reshape(-1))]:
+                    raise InvalidArgument(f"priority is {value}; it must be 0 or more and finite, or NaN for none")
+            elif self._check_nan:
+                refuse_not_finite(field, array)
 
     def extend(self, *, stream: Any = None, **values: Any) -> int:
         """Adds finished transitions: each field of the schema by name, (count, ...), all in host memory or all in the
@@ -654,7 +702,7 @@ class Writer(Handle):
             arrays = self._columns.of_block(values, stream)
             if isinstance(arrays[0], DeviceArray):
                 stream = producer_stream(arrays, stream)
-            return self._append(arrays, stream)
+            return self._append(arrays, stream, self._extending())
 
     def flush(self) -> None:
         """Makes all transitions added so far visible to the next `sample`."""
@@ -678,8 +726,9 @@ class Writer(Handle):
             self._overwritten.forget()
             if self._tracker is not None:
                 self._tracker.restart(numbers)
-            elif self._links and len(numbers) > 0:
-                self._call(lib.gpur_writer_end_appended_episode)
+            else:
+                for env in numbers if self._links else ():
+                    self._linking(env)._call(lib.gpur_writer_end_appended_episode)
 
     def _after_load(self, in_full: bool) -> None:
         """What is known here of episodes is out of date. After a load that failed it may still be right."""
@@ -695,6 +744,8 @@ class Writer(Handle):
         if isinstance(self._policy, NextStep) and self._tracker is None:
             with contextlib.suppress(Closed):
                 self._call(lib.gpur_writer_set_ended, address_of(self._policy.ended))
+                for writer, ended in zip(self._of_envs, self._policy.ended[1:]):
+                    writer._call(lib.gpur_writer_set_ended, address_of(np.array([ended])))
 
     def _read_ended(self) -> None:
         """The reverse, after a load, and for a new writer, whose state may wait in a file that was loaded."""
@@ -703,12 +754,13 @@ class Writer(Handle):
         info, ended = _c_api.EpisodeInfo(), np.zeros(self.num_envs, np.bool_)
         with contextlib.suppress(Closed):
             for env in range(self.num_envs):
-                self._call(lib.gpur_writer_get_episode, env, ctypes.addressof(info), None)
+                writer, number = (self._linking(env), 0) if self._of_envs else (self, env)
+                writer._call(lib.gpur_writer_get_episode, number, ctypes.addressof(info), None)
                 ended[env] = info.state == _c_api.EPISODE_ENDED
         self._policy.note_ended(ended)
 
-    def _append(self, arrays: list[Any], stream: int | None) -> int:
-        """Stores transitions. Returns how many."""
+    def _append(self, arrays: list[Any], stream: int | None, writer: Handle | None = None) -> int:
+        """Stores transitions, by another writer of the library if there is one. Returns how many."""
         count: int = arrays[0].shape[0]
         if isinstance(arrays[0], DeviceArray):
             addresses = [array.address for array in arrays]
@@ -717,7 +769,7 @@ class Writer(Handle):
         if self._previous is not None:
             addresses.insert(self._previous, 0)
         pointers = (ctypes.c_void_p * len(addresses))(*addresses)
-        self._call(lib.gpur_writer_append_fields, count, ctypes.addressof(pointers), stream, None)
+        (writer or self)._call(lib.gpur_writer_append_fields, count, ctypes.addressof(pointers), stream, None)
         return count
 
     def _explain(self, error: Exception) -> Exception:
@@ -735,10 +787,24 @@ class Writer(Handle):
 
     def close(self) -> None:
         """Flushes and closes the writer. The buffer stays open."""
+        for writer in (*self._of_envs, self._of_extend):
+            if writer is not None:
+                writer.close()
         super().close()
 
     def __repr__(self) -> str:
         return f"<gpureplay.Writer of {self.num_envs}{', closed' if self.closed else ''}>"
+
+
+class _EnvWriter(Handle):
+    """A writer of the library for one of the environments of a `Writer`."""
+
+    _kind = "writer"
+
+    def __init__(self, buffer: Buffer):
+        super().__init__(functools.partial(_open_writer, buffer, 1, "disabled"), lib.gpur_writer_destroy,
+                         (buffer,))  # type: ignore[arg-type]
+        buffer._users.add(self)
 
 
 def _open_writer(buffer: Buffer, num_envs: int, mode: str, address: int) -> None:
