@@ -183,6 +183,7 @@ from typing import Any, Literal, TypedDict, Union
 from ._buffer import ReplayBuffer
 from ._device import Device, TorchDevice
 from ._envs import EnvOptions
+from ._hindsight import Hindsight
 
 Layer = Union[int, Sequence[Any], Mapping[str, Any]]
 Schedule = Union[float, Sequence[float]]

@@ -21,7 +21,8 @@ from pathlib import Path
 TESTS = Path(__file__).resolve().parent
 NEEDED = ("pytest", "hypothesis", "numpy", "gymnasium")
 # What Python does itself where the extension module is missing, or must be tested without it.
-WITHOUT = ("bad_numbers", "batches", "episodes", "inputs", "interrupts", "package", "priorities", "sequences", "steps")
+WITHOUT = ("bad_numbers", "batches", "episodes", "hindsight", "inputs", "interrupts", "package", "priorities",
+           "sequences", "steps")
 
 
 def test_wheel(wheel, arguments):

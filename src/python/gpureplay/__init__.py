@@ -46,6 +46,7 @@ The main names:
     Policy          a network that acts beside a learner, or without one: act, pull, save, load, get_weights
     Batch, Array    what `sample` returns, and one of its arrays on CUDA
     SequenceBatch   what `sample_sequences` returns: (batch_size, length, ...) arrays for recurrent agents
+    Hindsight       goals that were achieved later, for sampled transitions: a setting of ReplayBuffer
     Writer          one more source of transitions, for one more thread
     Device          an open device, to be shared or set up
     make_env, make_vec  the library's games as environments of Gymnasium, one or many that step together
@@ -75,6 +76,7 @@ from ._ddpg import DDPG, SAC, TD3, FastSAC, FastTD3
 from ._device import Device
 from ._ga3c import GA3C
 from ._handle import file_info
+from ._hindsight import Hindsight
 from ._lanes import LaneBuffer
 from ._learner import C51, DQN, QRDQN, Weights
 from ._library import (Closed, DeviceError, Evicted, FileError, GpureplayError, Interrupted, InvalidArgument,
@@ -93,10 +95,10 @@ __version__: str = lib.gpur_version().decode()
 __all__ = [
     "Acted", "ActedByPolicy", "ActorCritic", "ActorCriticLosses", "Apex", "ApexStats", "Array", "Batch", "C51",
     "Closed", "DDPG", "DDPGStats", "DQN", "Device", "DeviceError", "DeviceInfo", "EnvError", "Evicted", "FastSAC",
-    "FastTD3", "FileError", "FileInfo", "GA3C", "GA3CStats", "GpureplayError", "Interrupted", "InvalidArgument",
-    "LaneBuffer", "LaneStats", "LearnerStats", "OutOfMemory", "Plan", "Policy", "PolicyStats", "Preset",
-    "PriorityStats", "QRDQN", "ReplayBuffer", "Run", "RunEvent", "RunStats", "SAC", "SACStats", "SequenceBatch",
-    "Stats", "TD3", "TooFew", "TrainResult", "Unavailable", "Weights", "WouldBlock", "Writer", "file_info", "make_env",
-    "make_vec", "preset", "show_config", "train", "train_apex", "train_ddpg", "train_dqn", "train_ga3c",
-    "train_offline",
+    "FastTD3", "FileError", "FileInfo", "GA3C", "GA3CStats", "GpureplayError", "Hindsight", "Interrupted",
+    "InvalidArgument", "LaneBuffer", "LaneStats", "LearnerStats", "OutOfMemory", "Plan", "Policy", "PolicyStats",
+    "Preset", "PriorityStats", "QRDQN", "ReplayBuffer", "Run", "RunEvent", "RunStats", "SAC", "SACStats",
+    "SequenceBatch", "Stats", "TD3", "TooFew", "TrainResult", "Unavailable", "Weights", "WouldBlock", "Writer",
+    "file_info", "make_env", "make_vec", "preset", "show_config", "train", "train_apex", "train_ddpg", "train_dqn",
+    "train_ga3c", "train_offline",
 ]

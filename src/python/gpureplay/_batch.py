@@ -210,6 +210,7 @@ class Batch:
     discount: (batch_size,) float32, gamma x (1 - terminated)
     weight, weights: (batch_size,) float32, the importance weights; 1 for uniform sampling
     id, ids, indices: (batch_size,) int64, which `ReplayBuffer.gather` takes
+    relabeled: (batch_size,) bool, of a buffer with hindsight: the transition has a new goal
 
     On the CPU these are NumPy arrays, on CUDA `Array`s. `array(name)` is an `Array` on both. None is a copy. The
     library never writes into them as long as the batch, any array of it, or any array made of that is alive, unless you
@@ -278,7 +279,7 @@ class Batch:
         raise AttributeError(f"{name} of a batch cannot be deleted")
 
     def keys(self) -> list[str]:
-        """The names of the arrays: the fields in the schema's order, then discount, weight, id."""
+        """The names of the arrays: the fields in the schema's order, then discount, weight, id, relabeled."""
         return [layout.name for layout in self._layouts]
 
     def items(self) -> list[tuple[str, Any]]:
@@ -351,9 +352,14 @@ class Batches:
     distance from the first array to the last one identifies them: it is the size of all arrays except the last one, and
     none of them gets smaller with more rows. So the layouts are read once for each such distance."""
 
-    def __init__(self, fields: list[Field], device: Device):
+    def __init__(self, fields: list[Field], device: Device, has_goals: bool = False,
+                 finish: Callable[[Batch], None] | None = None):
+        """has_goals: of a buffer with hindsight. finish: is called with each batch of transitions."""
         names = [field.name for field in fields]
         names += [name for name in ("discount", "weight", "id") if name not in names]
+        self._of_sequences = [*names, "mask", "is_first"]
+        names += ["relabeled"] * has_goals
+        self._finish = finish
         self.device_name, self.on_cuda, self._waits = device.name, device.is_cuda, device._waits
         self.first_name, self.last_name = names[0].encode(), names[-1].encode()
         self.hidden = [name for name in names if name[:1] == "_" or hasattr(Batch, name)]  # fields that are items only
@@ -376,15 +382,18 @@ class Batches:
             layouts = self._known[last - first] = self._read_layouts(reference.handle, first, self._names)
         if self._waits:
             reference.wait(None)
-        return Batch(self, reference, first, count, layouts)
+        batch = Batch(self, reference, first, count, layouts)
+        if self._finish is not None:
+            self._finish(batch)
+        return batch
 
     def of_sequences(self, reference: Reference, count: int, length: int) -> SequenceBatch:
         """A batch of `count` sequences."""
         handle = reference.handle
-        first, last = _array_of(handle, self._names[0])[0], _array_of(handle, self._names[-1])[0]
+        first, last = (_array_of(handle, self._of_sequences[at])[0] for at in (0, -1))
         layouts = self._known_sequences.get((last - first, length))
         if layouts is None:
-            layouts = self._read_layouts(handle, first, [*self._names, "mask", "is_first"], (length,))
+            layouts = self._read_layouts(handle, first, self._of_sequences, (length,))
             self._known_sequences[last - first, length] = layouts
         if self._waits:
             reference.wait(None)

@@ -17,11 +17,12 @@ import numpy as np
 from . import _c_api
 from ._accelerator import accelerated, fast
 from ._batch import Batch, Batches, Reference, SequenceBatch
-from ._config import BUFFER_SETTINGS, make_spec, max_batch_of, settings_of_buffer, settings_text
+from ._config import BUFFER_SETTINGS, Settings, Spec, make_spec, max_batch_of, settings_of_buffer, settings_text
 from ._device import Device, TorchDevice, as_device
 from ._dlpack import DeviceArray
 from ._flatten import Flattener
 from ._handle import Handle, Progress, WeakItems, call_with_file, file_info, note_library_threads
+from ._hindsight import Goals, Hindsight, add_hindsight
 from ._inputs import (address_of, check_device_array, convert, flag, id_array, integer, producer_stream, read_array,
                       real, stream_of)
 from ._library import FileError, GpureplayError, InvalidArgument, TooFew, check, lib
@@ -126,6 +127,9 @@ class ReplayBuffer(Handle):
         sequences=True, and with n_step above 1 a field "step_reward", one float32, the reward of a transition's first
         step, which `add` fills in. Trainings in the library's threads do not, and refuse a buffer with that field.
 
+    hindsight: a `Hindsight`: most sampled transitions get goals that were achieved later, and their rewards. A batch
+        has `relabeled` then. This is sequences=True.
+
     With n_step above 1, layout "frames" or a field "previous" `add` tracks episodes: see `Writer.add`. "previous", one
     int64, is the id of the same environment's transition before, if that is of the same episode. An episode's first
     transition has -1, or -2 - the id of the last transition of the episode before.
@@ -147,12 +151,12 @@ class ReplayBuffer(Handle):
                  layout: Layout | None = None, stack_axis: StackAxis | None = None, stack_pad: StackPad | None = None,
                  extra_frames: int | None = None, observations: Observations = "stacks", sequences: bool = False,
                  keep_steps: bool = False, eviction: Eviction | None = None, evict_alpha: float | None = None,
-                 first_priority: FirstPriority | None = None, flatten: bool = False):
+                 first_priority: FirstPriority | None = None, flatten: bool = False,
+                 hindsight: Hindsight | None = None):
         given = locals()
         settings = {name: given[name] for name in BUFFER_SETTINGS}
-        self._flattener = Flattener(fields) if flag("flatten", flatten) else None
-        self._spec = make_spec(fields_of(fields if self._flattener is None else self._flattener.box32, action_space),
-                               capacity, preset, settings)
+        self._flattener, self._spec, self._goals = _parts_of(capacity, fields, action_space, preset, settings, flatten,
+                                                             hindsight)
         if seed is None:
             self._spec.config.seed = next(_seeds)
         self._obs_space, self._action_space = fields if hasattr(fields, "sample") else None, action_space
@@ -162,8 +166,14 @@ class ReplayBuffer(Handle):
         self.device = as_device(device)
         self.capacity: int = self._spec.config.capacity
         self._waits = self.device._waits
-        self._batches = batches = Batches(self.fields, self.device)
-        self._sampling = (None if self.device.is_cuda or self._waits else Batch, batches.first_name, batches.last_name,
+        self._finish = None if self._goals is None or not self._goals.needs_function else self._goals.relabel
+        if self._finish is not None and self.device.is_cuda:
+            raise InvalidArgument(f"device is {self.device.name} and hindsight has a function as reward, which reads "
+                                  "host memory; reward must be \"sparse\", \"distance\" or \"nearness\", or "
+                                  "\"unchanged\", with which you compute those of the rows that are `relabeled`")
+        self._batches = batches = Batches(self.fields, self.device, self._goals is not None, self._finish)
+        left_to_python = self.device.is_cuda or self._waits or self._finish is not None
+        self._sampling = (None if left_to_python else Batch, batches.first_name, batches.last_name,
                          batches.of_addresses, Reference)
         self._users: WeakItems[Handle] = WeakItems()  # writers and learners, which end with the buffer
         note_library_threads()
@@ -250,6 +260,8 @@ class ReplayBuffer(Handle):
             return self._enqueue(lib.gpur_replay_sample, stream, count, stream_of(stream))
         self._call(lib.gpur_replay_sample_into, stream_of(stream), out._handle)
         self._hold_refilled(out, stream)
+        if self._finish is not None:
+            self._finish(out)
         return out
 
     def sample_sequences(self, batch_size: int, length: int, *, min_length: int | None = None,
@@ -569,7 +581,8 @@ class ReplayBuffer(Handle):
     def config(self) -> dict[str, Any]:
         """The settings of the buffer by the constructor's names, including those of the preset and the defaults. None:
         a setting that has no meaning for this buffer. A copy. alpha and beta are those at creation."""
-        return {**settings_of_buffer(self._spec), "device": self.device.name, "num_envs": self.num_envs,
+        return {**settings_of_buffer(self._spec), "hindsight": None if self._goals is None else self._goals.given,
+                "device": self.device.name, "num_envs": self.num_envs,
                 "autoreset": self._writer.autoreset}
 
     @staticmethod
@@ -579,7 +592,9 @@ class ReplayBuffer(Handle):
         unknown = settings.keys() - (ReplayBuffer.__init__.__kwdefaults__ or {}).keys()
         if unknown:
             raise TypeError(f"{sorted(unknown)} are no settings of a buffer; they are {', '.join(BUFFER_SETTINGS)}")
-        spec, plan = make_spec(fields_of(fields, action_space), capacity, preset, {**settings}), _c_api.ReplayPlan()
+        given, plan = dict(settings), _c_api.ReplayPlan()
+        flatten, hindsight = given.pop("flatten", False), given.pop("hindsight", None)
+        spec = _parts_of(capacity, fields, action_space, preset, given, flatten, hindsight)[1]
         check(lib.gpur_replay_plan_bytes(ctypes.addressof(spec.config), ctypes.addressof(plan)))
         return read_tuple(Plan, plan)
 
@@ -599,6 +614,17 @@ class ReplayBuffer(Handle):
         fields = ", ".join(f"{field.name} {field.dtype}{list(field.shape) or ''}" for field in self._spec.given)
         names = "num_envs autoreset prioritized n_step layout gamma max_batch"
         return f"<gpureplay.ReplayBuffer, {state}; {fields}; {settings_text(self.config, names)}>"
+
+
+def _parts_of(capacity: Any, fields: Any, action_space: Any, preset: Any, settings: Settings, flatten: Any,
+              hindsight: Any) -> tuple[Flattener | None, Spec, Goals | None]:
+    """What the constructor's arguments say. `settings` are some of BUFFER_SETTINGS."""
+    flattener = Flattener(fields) if flag("flatten", flatten) else None
+    given = fields_of(fields if flattener is None else flattener.box32, action_space)
+    if hindsight is None:
+        return flattener, make_spec(given, capacity, preset, settings), None
+    spec = make_spec(given, capacity, preset, {**settings, "sequences": True})
+    return flattener, *add_hindsight(spec, hindsight, flattener)
 
 
 def _as_array(value: Any) -> Any:

@@ -25,6 +25,11 @@ CHOICES: dict[str, dict[str, int]] = {
     "eviction": {"oldest": _c_api.EVICT_OLDEST, "priority": _c_api.EVICT_BY_PRIORITY},
     "first_priority": {"window": _c_api.FIRST_PRIORITY_WINDOW, "ever": _c_api.FIRST_PRIORITY_EVER},
     "observations": {"stacks": _c_api.OBSERVATIONS_STACKS, "frames": _c_api.OBSERVATIONS_FRAMES},
+    "strategy": {"future": _c_api.HINDSIGHT_FUTURE, "final": _c_api.HINDSIGHT_FINAL,
+                 "episode": _c_api.HINDSIGHT_EPISODE},
+    "gpur_hindsight_config.reward": {"sparse": _c_api.GOAL_REWARD_SPARSE, "distance": _c_api.GOAL_REWARD_DISTANCE,
+                                     "nearness": _c_api.GOAL_REWARD_NEARNESS,
+                                     "unchanged": _c_api.GOAL_REWARD_UNCHANGED},
     # Learners and policies.
     "estimator": {"peng": _c_api.ESTIMATOR_PENG, "n-step": _c_api.ESTIMATOR_N_STEP,
                   "watkins": _c_api.ESTIMATOR_WATKINS, "peng-median": _c_api.ESTIMATOR_PENG_MEDIAN,
@@ -60,7 +65,7 @@ CHOICES: dict[str, dict[str, int]] = {
 # Settings that are 0 or 1 in C.
 FLAGS = ("centered", "double_dqn", "target_copy_first", "deterministic", "concurrent", "synchronized",
          "whole_episodes", "burst", "truncation_terminates", "restarts", "dual_optimizer",
-         "drop_terminal", "fixed_temperature")
+         "drop_terminal", "fixed_temperature", "ends_at_goal")
 
 _RENAMED = {"kind": "optimizer", "lambda": "lambda_"}  # members; "lambda" is Python's
 _OTHERS = ("size", "trunk_count", "index_source", "check_finite", "epsilon_count")  # members that are no settings

@@ -45,7 +45,7 @@ def schedule(name: str, value: Any) -> _c_api.Schedule:
     return made
 
 
-def _put_setting(struct: Struct, name: str, value: Any) -> None:
+def put_setting(struct: Struct, name: str, value: Any) -> None:
     """Sets a struct's member by the setting's name: one of its choices, a trunk, a schedule, or a number."""
     member, choices = member_of(name), choices_of(type(struct), name)
     if choices is not None:
@@ -81,7 +81,7 @@ def _put_settings(parts: _Parts, settings: Mapping[str, Any], unknown: Callable[
     for name, value in settings.items():
         struct = next((struct for struct, names in parts if name in names), None)
         if struct is not None:
-            _put_setting(struct, name, value)
+            put_setting(struct, name, value)
         elif name not in others:
             raise unknown(name)
 
@@ -112,6 +112,7 @@ class Spec(NamedTuple):
     observations: int  # _c_api.OBSERVATIONS_*
     sequences: bool  # whether there is a field "previous" that writers fill in, also of finished transitions
     keep_steps: bool = False  # whether single steps can be told from transitions of several
+    hindsight: _c_api.HindsightConfig | None = None  # to which `config` points
 
 
 _BUFFER_MEMBERS = ("flush", "weight_norm", "layout", "stack_axis", "stack_pad", "eviction", "first_priority", "beta",
@@ -185,7 +186,7 @@ def _replay_config(preset: Any, capacity: Any, settings: Settings) -> _c_api.Rep
     _set_index_source(config, settings.get("distinct"), settings.get("prioritized"))
     for name, value in settings.items():
         if value is not None and name in _BUFFER_MEMBERS:
-            _put_setting(config, name, value)
+            put_setting(config, name, value)
     for name in _BY_PRIORITY:
         if settings.get(name) is not None and not config.prioritized:
             raise ValueError(f"{name} is {settings[name]!r} and the buffer is not prioritized; it needs "

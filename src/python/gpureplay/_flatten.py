@@ -82,6 +82,14 @@ class Flattener:
         self.field = Field("obs", tuple(int(n) for n in self.box.shape), np.dtype(np.float32))
         self.description = _described(space)
 
+    def parts(self) -> dict[str, tuple[int, int]]:
+        """Where the parts of a Dict are in the vector: from which number on, and up to which. Of other spaces: none."""
+        found, at = {}, 0
+        for key, part in parts_of(self.space) if kind_of(self.space) == "Dict" else ():
+            found[str(key)] = at, at + int(self._gymnasium.spaces.flatdim(part))
+            at = found[str(key)][1]
+        return found
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Flattener) and self.description == other.description
 

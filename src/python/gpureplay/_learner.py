@@ -20,6 +20,7 @@ from ._config import (ActionConfig, index_source_of, learner_config, refuse_docu
 from ._device import caller_depth
 from ._flatten import Translation
 from ._handle import Handle, Progress, WeakItems, call_with_file, says_stop
+from ._hindsight import refuse_learner
 from ._inputs import convert, id_array, integer, read_array, read_observations, real
 from ._library import Advice, Interrupted, InvalidArgument, check, lib
 from ._schema import Field, num_actions_of
@@ -161,6 +162,8 @@ class ReplayLearner(Learner):
         if demonstrations is not None and not isinstance(demonstrations, ReplayBuffer):
             raise TypeError(f"demonstrations is {demonstrations!r}; it must be a gpureplay.ReplayBuffer, or None")
         self._buffers = (buffer,) if demonstrations is None else (buffer, demonstrations)  # keeps them alive
+        for one in self._buffers:
+            refuse_learner(one._goals if isinstance(one, ReplayBuffer) else None)
         self._buffer = buffer
         self._config: Any = config
 

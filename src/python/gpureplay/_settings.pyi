@@ -9,6 +9,7 @@ from typing import Any, Literal, TypedDict, Union
 from ._buffer import ReplayBuffer
 from ._device import Device, TorchDevice
 from ._envs import EnvOptions
+from ._hindsight import Hindsight
 
 Layer = Union[int, Sequence[Any], Mapping[str, Any]]
 Schedule = Union[float, Sequence[float]]
@@ -22,6 +23,8 @@ StackPad = Literal["zero", "repeat"]
 Eviction = Literal["oldest", "priority"]
 FirstPriority = Literal["window", "ever"]
 Observations = Literal["stacks", "frames"]
+Strategy = Literal["future", "final", "episode"]
+HindsightConfigReward = Literal["sparse", "distance", "nearness", "unchanged"]
 Estimator = Literal["peng", "n-step", "watkins", "peng-median", "watkins-median", "peng-error-bound",
     "watkins-error-bound"]
 Storage = Literal["virtual", "physical"]
@@ -258,6 +261,7 @@ class BufferOptions(TypedDict, total=False):
     evict_alpha: float | None
     first_priority: FirstPriority | None
     flatten: bool
+    hindsight: Hindsight | None
 
 class PlanSettings(TypedDict, total=False):
     device: str | TorchDevice | Device
@@ -290,6 +294,7 @@ class PlanSettings(TypedDict, total=False):
     evict_alpha: float | None
     first_priority: FirstPriority | None
     flatten: bool
+    hindsight: Hindsight | None
 
 class TrainArguments(TypedDict, total=False):
     device: str | TorchDevice | Device | None
