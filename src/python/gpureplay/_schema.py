@@ -85,6 +85,11 @@ def _of_space(name: str, space: Any) -> list[Field]:
     return [Field(name, _shape(name, space.shape), _dtype(name, stored))]
 
 
+def obs_of(space: Any) -> list[Field]:
+    """The fields of an observation space."""
+    return _of_space("obs", space)
+
+
 def obs_field(given: Any) -> Field:
     """The observation of a policy, from (shape, dtype)."""
     return _field("obs", given)

@@ -19,7 +19,8 @@ To store each observation once, and to learn from returns of several steps:
     model = DQN("MlpPolicy", "CartPole-v1", replay_buffer_class=gpureplay.sb3.ReplayBuffer, optimize_memory_usage=True,
                 replay_buffer_kwargs={"n_steps": 3, "gamma": 0.99})
 
-PrioritizedReplayBuffer samples by priority. Its documentation says what an agent must do for that.
+HerReplayBuffer replaces goals by achieved ones. PrioritizedReplayBuffer samples by priority; its documentation says
+what an agent must do for that.
 
 The module needs PyTorch, and Stable-Baselines3 only if that is the caller.
 """
@@ -40,10 +41,13 @@ import numpy as np
 
 from . import _buffer, _c_api
 from ._batch import Batch
+from ._choices import CHOICES
 from ._device import caller_depth
+from ._hindsight import Hindsight, checked_rewards
 from ._inputs import convert, integer, refuse_mask, refuse_one_memory
 from ._library import InvalidArgument, Unavailable, lib
-from ._schema import from_spaces
+from ._schema import from_spaces, obs_of
+from ._spaces import is_a, parts_of
 from ._tuples import PriorityStats
 
 try:
@@ -70,12 +74,13 @@ except ModuleNotFoundError:
 
     DictReplayBufferSamples = ReplayBufferSamples
 
-__all__ = ["PrioritizedReplayBuffer", "PrioritizedReplayBufferSamples", "ReplayBuffer"]
+__all__ = ["HerReplayBuffer", "PrioritizedReplayBuffer", "PrioritizedReplayBufferSamples", "ReplayBuffer"]
 
 _CUT_STEPS = 16  # if more than half of so many steps continue no episode, there is a warning
-_NEEDS_FILES = ("optimize_memory_usage, n_steps above 1 and priorities are pickled, which `save_replay_buffer` does, "
-                "as files of the library, and this one was built without cJSON or xxHash: `sudo apt install "
-                "libcjson-dev libxxhash-dev`, then `pip install --force-reinstall --no-cache-dir .` in its sources")
+_NEEDS_FILES = ("optimize_memory_usage, n_steps above 1, priorities and hindsight are pickled, which "
+                "`save_replay_buffer` does, as files of the library, and this one was built without cJSON or xxHash: "
+                "`sudo apt install libcjson-dev libxxhash-dev`, then `pip install --force-reinstall --no-cache-dir .` "
+                "in its sources")
 _Fields = dict[str, tuple[tuple[int, ...], np.dtype]]
 
 
@@ -125,11 +130,12 @@ class ReplayBuffer:
     Beside the methods below the class has the originals' buffer_size (steps), observation_space, action_space,
     obs_shape, action_dim, device, n_envs and handle_timeout_termination. It does not have their arrays (observations,
     actions, ...), because those are on the device. It can be pickled, so `save_replay_buffer` and `load_replay_buffer`
-    work. A library without cJSON and xxHash cannot pickle optimize_memory_usage, n_steps above 1 and priorities; it
-    refuses to make such buffers, as Unavailable. Only one thread at a time may use a buffer.
+    work. A library without cJSON and xxHash cannot pickle optimize_memory_usage, n_steps above 1, priorities and
+    hindsight; it refuses to make such buffers, as Unavailable. Only one thread at a time may use a buffer.
     """
 
-    _priority_settings: dict[str, Any] = {}  # a subclass sets them before it calls __init__
+    _more_settings: dict[str, Any] = {}  # a subclass sets them before it calls __init__; a pickle then has a file
+    _more_fields: _Fields = {}  # likewise
     _has_warned = False  # of episodes that are cut
 
     def __init__(self, buffer_size: int, observation_space: Any, action_space: Any,
@@ -148,12 +154,12 @@ class ReplayBuffer:
         self._by_steps = self.optimize_memory_usage or n_steps > 1  # the library tracks episodes
         if self._needs_file and b"\nfiles: none" in lib.gpur_build_info():
             raise Unavailable(_NEEDS_FILES)  # now, and not when an agent that has trained for a day is saved
-        self._fields = _fields_of(observation_space, action_space, self._by_steps)
+        self._fields = {**_fields_of(observation_space, action_space, self._by_steps), **self._more_fields}
         self._keys = [name[len("obs."):] for name in self._fields if name.startswith("obs.")]  # of a Dict space
         self._shapes = {name: (n_envs, *shape) for name, (shape, _) in self._fields.items()}  # of a step
         self._shapes["done"] = self._shapes["truncated"] = self._shapes["reward"]
         self._settings: dict[str, Any] = {"max_batch": max_batch, "block_rows": block_rows, "check_nan": check_nan,
-                                          **self._priority_settings, **_settings_of(self, frame_stack, stack_axis),
+                                          **self._more_settings, **_settings_of(self, frame_stack, stack_axis),
                                           "seed": _seed_of_numpy() if seed is None else seed}
         if n_steps == 1:
             _warn_of_n_steps(self)
@@ -265,12 +271,14 @@ class ReplayBuffer:
         self._cuts += cuts
         if self._cuts > self.n_envs * _CUT_STEPS // 2 and not self._has_warned:
             self._has_warned = True
-            losing = f"n_steps={self.n_steps} is 1 there" if self.n_steps > 1 else \
-                "observations are stored twice there"
             warnings.warn("the obs of most steps is not the next_obs that was given before, so that each of them cuts "
-                          f"an episode, and {losing}; give both as the environments gave them: where they are "
-                          "normalized, normalize what is sampled and not what is added, as Stable-Baselines3's "
+                          f"an episode, and {self._lost_by_cuts}; give both as the environments gave them: where they "
+                          "are normalized, normalize what is sampled and not what is added, as Stable-Baselines3's "
                           "VecNormalize does", UserWarning, stacklevel=caller_depth())
+
+    @property
+    def _lost_by_cuts(self) -> str:
+        return f"n_steps={self.n_steps} is 1 there" if self.n_steps > 1 else "observations are stored twice there"
 
     def _ends(self, done: Any, cut: np.ndarray) -> dict[str, np.ndarray]:
         """Where the library tracks episodes: what the time limit ended is truncated and not terminated."""
@@ -428,7 +436,7 @@ class ReplayBuffer:
     @property
     def _needs_file(self) -> bool:
         """Whether a pickle needs more than the rows: open episodes, links between transitions, or priorities."""
-        return self._by_steps or bool(self._priority_settings)
+        return self._by_steps or bool(self._more_settings)
 
     def _rows(self) -> dict[str, np.ndarray]:
         """All transitions on the host, oldest first: (count, ...) by field."""
@@ -496,7 +504,7 @@ class PrioritizedReplayBuffer(ReplayBuffer):
 
     def __init__(self, *given: Any, alpha: float = 0.6, beta: float | Sequence[float] = 0.4,
                  weight_norm: str = "batch", priority_offset: float | None = None, **more: Any):
-        self._priority_settings = {"prioritized": True, "alpha": alpha, "beta": beta, "weight_norm": weight_norm,
+        self._more_settings = {"prioritized": True, "alpha": alpha, "beta": beta, "weight_norm": weight_norm,
                                    "priority_offset": priority_offset}
         super().__init__(*given, **more)
 
@@ -551,6 +559,154 @@ class PrioritizedReplayBuffer(ReplayBuffer):
     def _samples(self, batch: Batch, env: Any) -> Any:
         more = self._column(batch["weight"]), self._tensor(batch["id"])
         return PrioritizedReplayBufferSamples._make((*super()._samples(batch, env), *more))
+
+
+class HerReplayBuffer(ReplayBuffer):
+    """Hindsight experience replay [Andrychowicz et al. 2017], with the interface of Stable-Baselines3's
+    HerReplayBuffer: goals are replaced on the device while a minibatch is sampled, and their rewards computed by the
+    environment's compute_reward, in one call for a minibatch.
+
+        model = SAC("MultiInputPolicy", env, replay_buffer_class=gpureplay.sb3.HerReplayBuffer,
+                    replay_buffer_kwargs={"n_sampled_goal": 4, "goal_selection_strategy": "future"})
+
+    observation_space: a Dict with "achieved_goal" and "desired_goal" of one shape, and others.
+    env: a VecEnv, or an environment, with compute_reward(achieved_goal, desired_goal, infos) of arrays.
+        Stable-Baselines3's agents give theirs. A pickle does not have it: `set_env` gives it again.
+    n_sampled_goal: k: a transition gets a new goal with probability k / (k + 1). In the original exactly that part of
+        each minibatch does.
+    goal_selection_strategy: "future", "final" or "episode", or Stable-Baselines3's GoalSelectionStrategy.
+    copy_info_dict: must be False: infos are not stored, and compute_reward gets an empty dict for each transition.
+    more: seed, max_batch, block_rows and check_nan of ReplayBuffer.
+
+    Transitions of episodes that have not ended are sampled, too, as they were stored; in the original they are not, and
+    `sample` fails before the end of the first one. An obs that is not the next_obs given before begins a new episode.
+    After loading the open episodes count as cut, whatever truncate_last_traj is.
+    """
+
+    _more_fields = {"truncated": ((), np.dtype(np.bool_))}  # whether the episode is over, for whichever reason
+
+    def __init__(self, buffer_size: int, observation_space: Any, action_space: Any, env: Any,
+                 device: torch.device | str = "auto", n_envs: int = 1, optimize_memory_usage: bool = False,
+                 handle_timeout_termination: bool = True, n_sampled_goal: int = 4,
+                 goal_selection_strategy: Any = "future", copy_info_dict: bool = False, **more: Any):
+        if optimize_memory_usage:
+            raise InvalidArgument("optimize_memory_usage is True; with hindsight it must be False, as in "
+                                  "Stable-Baselines3: a goal is not that of the observation before")
+        if copy_info_dict:
+            raise InvalidArgument("copy_info_dict is True; it must be False: infos are dicts of any objects, which are "
+                                  "not stored on the device; put what compute_reward needs into achieved_goal")
+        unknown = more.keys() - {"seed", "max_batch", "block_rows", "check_nan"}
+        if unknown:
+            raise TypeError(f"{sorted(unknown)} are no arguments of a HerReplayBuffer; beside Stable-Baselines3's it "
+                            "has seed, max_batch, block_rows and check_nan")
+        self._goals = _goals_of(observation_space)
+        self._more_fields = {**self._more_fields, **{
+            f"{prefix}{key}": (shape or (1,), np.dtype(np.float32))
+            for key, (shape, _) in self._goals.items() for prefix in ("obs.", "next_obs.")}}
+        strategy = str(getattr(goal_selection_strategy, "name", goal_selection_strategy)).lower()
+        if strategy not in CHOICES["strategy"]:
+            raise ValueError(f"goal_selection_strategy is {goal_selection_strategy!r}; it must be one of "
+                             f"{', '.join(map(repr, CHOICES['strategy']))}")
+        self.env, self.goal_selection_strategy, self.copy_info_dict = env, strategy, False
+        self.n_sampled_goal = integer("n_sampled_goal", n_sampled_goal)
+        hindsight = Hindsight(strategy, self.n_sampled_goal, "unchanged")  # type: ignore[arg-type]
+        self._more_settings = {"hindsight": hindsight}
+        super().__init__(buffer_size, observation_space, action_space, device, n_envs,
+                         handle_timeout_termination=handle_timeout_termination, **more)
+
+    def set_env(self, env: Any) -> None:
+        """Sets the environment of a buffer that was unpickled. ValueError: it has one."""
+        if self.env is not None:
+            raise ValueError("the buffer has an environment; `set_env` is for one that was unpickled")
+        self.env = env
+
+    def truncate_last_trajectory(self) -> None:
+        """The open episodes end here, though nothing says so."""
+        self._replay.reset()
+        self._is_open[:] = False
+
+    def reset(self) -> None:
+        super().reset()
+        self._is_open = np.zeros(self.n_envs, np.bool_)
+        self._last: dict[str, np.ndarray] = {}  # the next_obs of the step before, by leaf
+
+    def add(self, obs: Any, next_obs: Any, action: Any, reward: Any, done: Any,
+            infos: Sequence[Mapping[str, Any]]) -> None:
+        cut = self._cut(infos) if self.handle_timeout_termination else None
+        values = {**self._leaves("obs", obs), **self._leaves("next_obs", next_obs), "action": action, "reward": reward}
+        refuse_one_memory(values)
+        rows = {name: self._shaped(name, value) for name, value in values.items()}
+        is_over = self._shaped("done", done) != 0
+        rows["done"] = is_over if cut is None else is_over * ~cut[:, np.newaxis]
+        rows["truncated"] = is_over[:, 0]
+        self._end_broken_episodes(rows)
+        self._replay.add(**rows)
+        self._is_open, self._last = ~is_over[:, 0], {key: rows[f"next_obs.{key}"].copy() for key in self._keys}
+        self._steps += 1
+
+    def _end_broken_episodes(self, rows: dict[str, np.ndarray]) -> None:
+        gaps = [env for env in np.flatnonzero(self._is_open).tolist()
+                if any((rows[f"obs.{key}"][env] != last[env]).any() for key, last in self._last.items())]
+        if gaps:
+            self._replay._writer._check_step(rows)
+            self._replay.reset(gaps)
+            self._count_cuts(len(gaps))
+
+    @property
+    def _lost_by_cuts(self) -> str:
+        return "the goals of each are those of one step"
+
+    def _samples(self, batch: Batch, env: Any) -> Any:
+        """With the rewards of new goals, which are written where those that were stored are."""
+        rows = self._tensor(batch["relabeled"]).nonzero()[:, 0]
+        if len(rows) > 0:
+            achieved, desired = (self._tensor(batch[name])[rows].cpu().numpy().astype(self._goals[key][1], copy=False)
+                                 for name, key in (("next_obs.achieved_goal", "achieved_goal"),
+                                                   ("obs.desired_goal", "desired_goal")))
+            rewards = checked_rewards(np.asarray(self._compute_reward(achieved, desired)), len(rows),
+                                      check_nan=self._replay.check_nan)
+            self._tensor(batch["reward"])[rows] = self.to_torch(rewards[:, np.newaxis], copy=False)
+            if env is not None and self._device.type == "cuda":  # VecNormalize reads the batch by another stream
+                torch.cuda.current_stream(self._device).synchronize()
+        return super()._samples(batch, env)
+
+    def _compute_reward(self, achieved: np.ndarray, desired: np.ndarray) -> Any:
+        if self.env is None:
+            raise ValueError("the buffer has no environment to compute rewards with; give it one with `set_env`")
+        infos: list[dict[str, Any]] = [{} for _ in range(len(achieved))]
+        if hasattr(self.env, "env_method"):
+            return self.env.env_method("compute_reward", achieved, desired, infos, indices=[0])[0]
+        return self.env.unwrapped.compute_reward(achieved, desired, infos)
+
+    def _observations(self, batch: Batch, name: str, env: Any) -> Any:
+        found = super()._observations(batch, name, env)
+        if env is None:
+            for key, (_, dtype) in self._goals.items():
+                found[key] = found[key].to(torch.from_numpy(np.empty(0, dtype)).dtype)
+        return found
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in super().__getstate__().items() if name != "env"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.env = self.__dict__.get("env")  # of a buffer that moves to another device
+        super().__setstate__(state)
+
+
+def _goals_of(observation_space: Any) -> dict[str, tuple[tuple[int, ...], np.dtype]]:
+    """The shapes and dtypes of both goals, by their keys."""
+    parts = dict(parts_of(observation_space)) if is_a(observation_space, "Dict") else {}
+    found = {}
+    for key in ("achieved_goal", "desired_goal"):
+        field = obs_of(parts[key]) if key in parts else []
+        if len(field) != 1:
+            raise TypeError(f"observation_space is {observation_space}; a HerReplayBuffer needs a Dict with "
+                            "\"achieved_goal\" and \"desired_goal\", each one array")
+        found[key] = field[0].shape, field[0].dtype
+    if found["achieved_goal"] != found["desired_goal"]:
+        raise TypeError(f"achieved_goal is {parts['achieved_goal']} and desired_goal {parts['desired_goal']}; they "
+                        "must have the same shape and dtype")
+    return found
 
 
 class _Dones:
@@ -654,5 +810,8 @@ def _joined(batches: list[Any]) -> Any:
 
 
 if _sb3_buffers is not None:  # `load_replay_buffer` asks whether a buffer is one of Stable-Baselines3's
+    from stable_baselines3.her.her_replay_buffer import HerReplayBuffer as _Her
+
     for _kind in (ReplayBuffer, PrioritizedReplayBuffer):
         _sb3_buffers.ReplayBuffer.register(_kind)
+    _Her.register(HerReplayBuffer)  # to which agents give their environment
