@@ -47,6 +47,16 @@ def example(name, *arguments, code=None, **more):
                           env=environment(**more))
 
 
+def test_bits_are_flipped_with_hindsight_alone(tmp_path):
+    """Fifteen; with seed 1 all goals are reached after 100 rounds."""
+    out = ("--bits", "15", "--out", str(tmp_path / "curve.png"))
+    run = example("bit_flipping.py", "--rounds", "200", *out)
+    assert run.returncode == 0, run.stderr
+    assert re.search(r"(99|100)\.\d% of goals reached \nsolved", run.stdout)
+    run = example("bit_flipping.py", "--rounds", "50", "--without", *out)
+    assert run.returncode == 1 and ", 0.0% of goals reached \nnot solved" in run.stdout
+
+
 @needs("gymnasium")
 def test_cartpole_trains_shows_how_far_and_ends(tmp_path):
     run = example("cartpole.py", "--quick", "--out", str(tmp_path / "curve.png"))
@@ -67,7 +77,8 @@ def check_picture(path, run):
 
 
 @pytest.mark.parametrize("name", [pytest.param("cartpole.py", marks=needs("gymnasium")),
-                                  pytest.param("torch_dqn.py", marks=needs("gymnasium", "torch")), "bare_ctypes.py"])
+                                  pytest.param("torch_dqn.py", marks=needs("gymnasium", "torch")), "bare_ctypes.py",
+                                  "bit_flipping.py"])
 def test_ctrl_c_ends_an_example_without_a_traceback(tmp_path, name):
     """bare_ctypes.py, which uses the library alone, ends by the signal."""
     is_bare = name == "bare_ctypes.py"
@@ -219,36 +230,41 @@ def test_sequences_have_the_shapes_that_are_said():
     assert batch.obs.shape == (32, 80, 4) and batch.is_first.shape == (32, 80) and batch.mask.all()
 
 
+def test_goals_are_replaced_as_the_guide_says():
+    names = names_of(GUIDE[4])
+    assert names["agent"].stats.steps_enqueued == 100 and 0.5 < names["batch"].relabeled.mean() < 0.8
+
+
 def test_continuous_actions_are_trained_on():
     pytest.importorskip("gymnasium")
-    names = names_of(GUIDE[4])
+    names = names_of(GUIDE[5])
     assert len(names["buffer"]) == 1500 and names["agent"].stats.steps_enqueued == 1000
 
 
 def test_demonstrations_are_a_part_of_each_batch():
     pytest.importorskip("gymnasium")
-    assert names_of(GUIDE[5])["agent"].config["demonstration_ratio"] == 0.25
+    assert names_of(GUIDE[6])["agent"].config["demonstration_ratio"] == 0.25
 
 
 def test_a_policy_acts_beside_a_learner(capsys):
     pytest.importorskip("gymnasium")
-    names = names_of(GUIDE[6])
+    names = names_of(GUIDE[7])
     assert capsys.readouterr().out == "0 True\n" and names["actions"].shape == (8,)
 
 
 def test_a_training_in_one_call():
-    assert names_of(GUIDE[7])["result"].evaluations["step"].tolist() == [20_000]
+    assert names_of(GUIDE[8])["result"].evaluations["step"].tolist() == [20_000]
 
 
 def test_a_training_in_environments_of_ones_own(capsys):
     pytest.importorskip("gymnasium")
-    names = names_of(GUIDE[8])
+    names = names_of(GUIDE[9])
     assert names["result"].episodes["length"].max() <= 200 and capsys.readouterr().out.endswith(" True\n")
 
 
 @needs("torch", "stable_baselines3")
 def test_a_buffer_in_an_agent_of_stable_baselines3():
-    buffer = names_of(GUIDE[9])["model"].replay_buffer
+    buffer = names_of(GUIDE[10])["model"].replay_buffer
     assert type(buffer) is gpureplay.sb3.ReplayBuffer and buffer.n_steps == 3 and buffer.size() > 900
 
 
@@ -279,7 +295,7 @@ def test_every_block_of_a_page_is_one_that_is_run():
     run above and by test_lanes.py, those of environments.md by test_envs.py, and that of data.md by test_data.py."""
     pages = ["README.md", *(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md"))]
     count = {page: len(blocks_of(page)) for page in pages if blocks_of(page)}
-    assert count == {"README.md": 1, "docs/python.md": 10, "docs/training.md": 2, "docs/distributed.md": 2,
+    assert count == {"README.md": 1, "docs/python.md": 11, "docs/training.md": 2, "docs/distributed.md": 2,
                      "docs/ape-x.md": 3, "docs/dqn-lambda.md": 1, "docs/simulators.md": 5, "docs/environments.md": 2,
                      "docs/data.md": 1}
 
