@@ -88,7 +88,7 @@ def measure(given: Any) -> Iterator[dict[str, Any]]:
     for kind in given.kinds.split(","):
         for units, batch in SIZES:
             runs, absent = {}, {}
-            for name in (name for name in MAKERS if name in wanted):
+            for name in (name for name in MAKERS if name in wanted and (kind != "DDPG" or name in (OURS, SB3))):
                 common.show(f"{kind}, {units}: {name}")
                 try:
                     runs[name] = MAKERS[name](kind, units, batch)
