@@ -3,9 +3,9 @@
 # usage: bash src/cmake/wheel.sh [--machine x86_64|aarch64] [--cuda AUTO|ON|OFF]
 #
 # Builds the wheel that pip installs without a compiler: for any Linux with glibc 2.28 or later and any CPython from 3.9
-# on. Everything the library needs on the CPU is inside. It runs on Debian 12 or Ubuntu 22.04, and needs their packages
-# and PyPI's. oneDNN takes most of the time; what was made is kept for the next run. The wheel lies in
-# build/wheel/MACHINE/dist then.
+# on. Everything the library needs on the CPU is inside. It needs Debian from 12 on or Ubuntu from 22.04 on, and gets
+# packages of it, oneDNN's sources from Debian, and tools from PyPI. So far it has run on Debian 12 alone. oneDNN takes
+# most of the time; what was made is kept for the next run. The wheel lies in build/wheel/MACHINE/dist then.
 #   --machine M        for this kind of processor; default x86_64; aarch64 also on x86-64
 #   --cuda AUTO|ON|OFF the CUDA device for all architectures of a release: where nvcc is found (default), always, never
 #   --help             this text
@@ -98,19 +98,22 @@ done
 
 say "Debian packages for $machine"
 apt_for "$out" "$debian"
-# Sources are the newest of the release, and on Debian 12 those of Debian 13, which has oneDNN 3.
-sed -n '/^deb-src /s/bookworm/trixie/gp' "$out/apt/sources.list" >"$out/apt/parts/newer.list"
-if [ -f "$out/apt/parts/debian.sources" ]; then
-    sed 's/^Types:.*/Types: deb-src/; s/bookworm/trixie/g' "$out/apt/parts/debian.sources" \
-        >"$out/apt/parts/newer.sources"
-fi
 quietly apt-get -qq update
 packages=(libzstd-dev libxxhash-dev)
 [ $machine = x86_64 ] || packages+=(libopenblas-serial-dev)
 (cd "$debs" && rm -f ./*.deb && quietly apt-get -qq download "${packages[@]}")
 for deb in "$debs"/*.deb; do dpkg-deb -x "$deb" "$debs"; done
 (cd "$out/sources" && quietly apt-get -qq source cjson)
-[ $machine != x86_64 ] || (cd "$out/sources" && quietly apt-get -qq source onednn)
+# The wheel has the same oneDNN wherever it is made: that of Debian 13. The sums of its files are in the .dsc file.
+fetch_onednn() {
+    local pool=http://deb.debian.org/debian/pool/main/o/onednn version=3.7.2+ds file
+    for file in onednn_$version-2.dsc onednn_$version-2.debian.tar.xz onednn_$version.orig.tar.xz; do
+        /usr/lib/apt/apt-helper download-file "$pool/$file" "$file" || return
+    done
+    echo "440b9c25665d6cb75d251ffd6477b2694a668423c496d355c0afde58b410337a  onednn_$version-2.dsc" |
+        sha256sum --check && dpkg-source --extract onednn_$version-2.dsc
+}
+[ $machine != x86_64 ] || (cd "$out/sources" && quietly fetch_onednn)
 unset APT_CONFIG
 
 say "cJSON"
@@ -133,19 +136,21 @@ if [ $machine = aarch64 ]; then
 fi
 
 if [ $machine = x86_64 ]; then
-    onednn=$(echo "$out"/sources/onednn-*/)
-    if [ ! -f "$prefix/lib/libdnnl.a" ]; then
+    onednn=$(echo "$out"/sources/onednn-*/) onednn=${onednn%/}
+    made=$out/${onednn##*/} # another version is made anew
+    if [ ! -f "$made/is_made" ]; then
         say "oneDNN, which takes longest"
         : >"$out/spdlogConfig.cmake" # Debian's sources ask for spdlog, for a log that is not built
-        quietly cmake -S "$onednn" -B "$out/onednn" -G Ninja -DCMAKE_BUILD_TYPE=Release \
+        quietly cmake -S "$onednn" -B "$made" -G Ninja -DCMAKE_BUILD_TYPE=Release \
             -DCMAKE_C_COMPILER="$out/cc" -DCMAKE_CXX_COMPILER="$out/c++" -DCMAKE_CXX_FLAGS_RELEASE="-O2 -DNDEBUG -g0" \
             -DCMAKE_CXX_FLAGS="-ffunction-sections -fdata-sections" -DCMAKE_INSTALL_PREFIX="$prefix" \
             -DCMAKE_INSTALL_LIBDIR=lib -DDNNL_LIBRARY_TYPE=STATIC -DDNNL_CPU_RUNTIME=SEQ -DDNNL_GPU_RUNTIME=NONE \
             -DDNNL_BUILD_DOC=OFF -DDNNL_BUILD_EXAMPLES=OFF -DDNNL_BUILD_TESTS=OFF -DONEDNN_BUILD_GRAPH=OFF \
             -DDNNL_ENABLE_JIT_PROFILING=OFF -DDNNL_ARCH_OPT_FLAGS="" -Dspdlog_DIR="$out" \
             -DDNNL_ENABLE_PRIMITIVE="CONVOLUTION;REORDER"
-        quietly cmake --build "$out/onednn"
-        quietly cmake --install "$out/onednn"
+        quietly cmake --build "$made"
+        quietly cmake --install "$made"
+        touch "$made/is_made"
     fi
     cat "$onednn/LICENSE" "$onednn/THIRD-PARTY-PROGRAMS" >"$licenses/oneDNN.txt"
     cp "$site/ziglang/lib/libcxx/LICENSE.TXT" "$licenses/libc++.txt" # which oneDNN is linked with
