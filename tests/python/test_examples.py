@@ -446,10 +446,11 @@ PUBLISHED = {  # and how many of its criteria hold and fail
     "cheetah": ("cpu-amd-epyc/control_cheetah", 0, 2), "eviction": ("cpu-amd-epyc/control_eviction", 1, 3),
     "ga3c": ("cpu-amd-epyc/learning_ga3c", 8, 4), "ga3c-cartpole": ("cpu-intel-xeon/ga3c_cartpole", 0, 4),
     "defaults": ("cpu-intel-xeon/defaults", 0, 0), "lanes-torch": ("cpu-intel-xeon/learning_lanes_torch", 1, 0),
-    "lanes-jax": ("cpu-intel-xeon/learning_lanes_jax", 2, 0), "demonstrations": ("cpu-amd-epyc/demonstrations", 0, 0),
+    "lanes-jax": ("cpu-intel-xeon/learning_lanes_jax", 2, 0), "lanes-learners": ("cpu-amd-epyc/lanes_learners", 1, 0),
+    "demonstrations": ("cpu-amd-epyc/demonstrations", 0, 0),
     "sac-pendulum": ("cpu-amd-epyc/sac_pendulum", 2, 0), "td3-pendulum": ("cpu-amd-epyc/td3_pendulum", 2, 0),
     "sac-cartpole": ("cpu-amd-epyc/sac_cartpole", 0, 0), "qr-dqn": ("cpu-amd-epyc/qr_dqn", 0, 0)}
-UNFINISHED = {"sac-cheetah", "td3-cartpole", "td3-cheetah", "lanes-learners"}  # nothing is published of these
+UNFINISHED = {"sac-cheetah", "td3-cartpole", "td3-cheetah"}  # nothing is published of these
 
 
 def test_what_was_learned_is_committed_and_gives_its_table(capsys, experiments):
