@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* A learner that trains from lanes computes what one computes from the same transitions in rows, bit for bit: DQN
- * uniformly and by priority, for transitions of several steps; also of images, whose stacks lanes make of frames. */
+ * uniformly and by priority, for transitions of several steps; also of images, whose stacks lanes make of frames; and
+ * with distributions of returns. */
 #include "gpureplay/lanes.h"
 #include "learn/dqn/dqn.h"
 #include "replay/replay.h"
@@ -19,6 +20,7 @@ static gpur_field fields[FIELDS] = {
 };
 static int64_t sizes[FIELDS] = {FEATURES * 4, FEATURES * 4, 4, 4, 1, 1, 4};
 static int has_images;
+static int32_t head = GPUR_HEAD_Q;
 
 /* From here on obs is FEATURES numbers, or a stack of STACK images. */
 static void use_images(int yes)
@@ -61,7 +63,9 @@ static void open_learner(gpur_replay *replay, int32_t index_source, gpur_learner
     gpur_dqn_config config;
     CHECK_OK(gpur_dqn_config_init(&config, sizeof config));
     config.network.trunk[0] = (gpur_layer){.kind = GPUR_DENSE, .units = 24, .activation = GPUR_RELU};
-    config.network.trunk_count = 1, config.network.num_actions = ACTIONS;
+    config.network.trunk_count = 1, config.network.num_actions = ACTIONS, config.network.head = head;
+    if (head != GPUR_HEAD_Q)
+        config.network.atoms = 11;
     if (has_images)
         config.network.trunk[0] =
             (gpur_layer){.kind = GPUR_CONV, .units = 4, .kernel = 4, .stride = 2, .activation = GPUR_RELU};
@@ -203,19 +207,24 @@ static void check_computes_the_same(void)
 
 TEST(a_learner_of_lanes_computes_what_one_of_the_same_rows_computes)
 {
-    check_computes_the_same();
-    use_images(1);
-    check_computes_the_same();
-    use_images(0);
+    static const int32_t heads[] = {GPUR_HEAD_QUANTILES, GPUR_HEAD_CATEGORICAL, GPUR_HEAD_Q};
+    for (int i = 0; i < 3; i++) {
+        head = heads[i];
+        check_computes_the_same();
+        use_images(1);
+        check_computes_the_same();
+        use_images(0);
+    }
 }
 
-/* The errors of a train step become the priorities of its rows. */
-TEST(a_learner_of_lanes_by_priority_updates_them)
+static void check_updates_priorities(int32_t distribution)
 {
     uint64_t random = 6;
     gpur_priority_stats stats = {.size = sizeof stats};
     int64_t wrong = -1;
+    head = distribution;
     begin(GPUR_PRIORITIZED_STRATIFIED);
+    head = GPUR_HEAD_Q;
     for (int64_t t = 0; t < ADDED; t++)
         add(&random);
     for (int64_t step = 0; step < TRAINED; step++) {
@@ -228,6 +237,13 @@ TEST(a_learner_of_lanes_by_priority_updates_them)
     CHECK_OK(gpur_replay_check_priorities(w.lanes, &wrong));
     CHECK_EQUAL(wrong, 0);
     end();
+}
+
+/* The errors of a train step become the priorities of its rows. */
+TEST(a_learner_of_lanes_by_priority_updates_them)
+{
+    check_updates_priorities(GPUR_HEAD_Q);
+    check_updates_priorities(GPUR_HEAD_QUANTILES);
 }
 
 static void check_steps(gpur_learner *learner, int64_t steps, int64_t skipped)
