@@ -10,9 +10,11 @@
 
 /* What becomes of a row: its place, and the row of its episode whose achieved goal is the new one. */
 typedef struct gpur_relabel {
-    int64_t id; /* -1: the row stays as it is */
+    int64_t id;      /* -1: the row stays as it is */
+    uint64_t random; /* of which the goal follows */
     gpur_hindsight_place place;
-    int64_t goal; /* the index of that row in the episode */
+    int64_t goal;                 /* the index of that row in the episode */
+    const unsigned char *numbers; /* of the new goal */
 } gpur_relabel;
 
 GPUR_FN float gpur_goal_number(const unsigned char *numbers, int32_t i)
@@ -50,25 +52,30 @@ GPUR_FN int64_t gpur_relabel_goal(const gpur_hindsight_relabel_args *a, const gp
     return first + (int64_t)gpur_mulhi_u64(random, (uint64_t)(length - first));
 }
 
-/* Chooses what becomes of row b. */
-GPUR_FN gpur_relabel gpur_relabel_choose(const gpur_hindsight_relabel_args *a, const gpur_window *window, uint64_t step,
-                                         int64_t b)
+/* What the random numbers say of row b. */
+GPUR_FN gpur_relabel gpur_relabel_draw(const gpur_hindsight_relabel_args *a, const gpur_window *window, uint64_t step,
+                                       int64_t b)
 {
     const gpur_u32x4 bits = gpur_random_bits(a->seed, a->purpose, step, (uint32_t)b);
     const uint64_t goals = (uint64_t)a->n_sampled_goal;
     gpur_relabel r;
-    memset(&r, 0, sizeof r);
     r.id = (uint64_t)bits.v[0] * (goals + 1) >> 32 < goals ? a->ids[b] : -1;
-    if (!gpur_hindsight_has(window, r.id)) {
+    r.random = (uint64_t)bits.v[3] << 32 | bits.v[2];
+    if (!gpur_hindsight_has(window, r.id))
         r.id = -1;
-        return r;
-    }
-    r.place = a->index.places[gpur_hindsight_slot(window, a->capacity, r.id)];
-    if (r.place.index >= r.place.length || r.place.stamp != (uint32_t)r.id)
-        r.id = -1;
-    else
-        r.goal = gpur_relabel_goal(a, window, &r, (uint64_t)bits.v[3] << 32 | bits.v[2]);
     return r;
+}
+
+/* Finds the row's place, and chooses the row of its goal. */
+GPUR_FN void gpur_relabel_choose(const gpur_hindsight_relabel_args *a, const gpur_window *window, gpur_relabel *r)
+{
+    if (r->id < 0)
+        return;
+    r->place = a->index.places[gpur_hindsight_slot(window, a->capacity, r->id)];
+    if (r->place.index >= r->place.length || r->place.stamp != (uint32_t)r->id)
+        r->id = -1;
+    else
+        r->goal = gpur_relabel_goal(a, window, r, r->random);
 }
 
 /* What was achieved after step `index` of the row's episode: with transitions of several steps, before the next. The
@@ -78,10 +85,18 @@ GPUR_FN const unsigned char *gpur_relabel_achieved(const gpur_hindsight_relabel_
                                                    const gpur_relabel *r, int64_t index)
 {
     const int is_next = a->n_step > 1 && index + 1 < r->place.length;
-    const int64_t listed = gpur_hindsight_id(&a->index, a->capacity, &r->place, r->id, index + is_next);
+    const int64_t listed = index + is_next == r->place.index
+                               ? r->id
+                               : gpur_hindsight_id(&a->index, a->capacity, &r->place, r->id, index + is_next);
     const int64_t id = gpur_hindsight_has(window, listed) ? listed : r->id;
     return gpur_hindsight_row(window, a->ring, a->pitch, a->capacity, id) +
            (is_next ? a->achieved_offset : a->next_achieved_offset);
+}
+
+GPUR_FN void gpur_relabel_find(const gpur_hindsight_relabel_args *a, const gpur_window *window, gpur_relabel *r)
+{
+    if (r->id >= 0)
+        r->numbers = gpur_relabel_achieved(a, window, r, r->goal);
 }
 
 /* The Euclidean distance of two goals; 0 only if they are equal. */
@@ -150,12 +165,11 @@ GPUR_FN void gpur_relabel_row(const gpur_hindsight_relabel_args *a, const gpur_w
         a->relabeled[b] = (uint8_t)(r->id >= 0);
     if (r->id < 0)
         return;
-    const unsigned char *const goal = gpur_relabel_achieved(a, window, r, r->goal);
-    gpur_relabel_write_goal(a->desired, b, goal, a->goal_size);
-    gpur_relabel_write_goal(a->next_desired, b, goal, a->goal_size);
+    gpur_relabel_write_goal(a->desired, b, r->numbers, a->goal_size);
+    gpur_relabel_write_goal(a->next_desired, b, r->numbers, a->goal_size);
     if (a->reward_kind == GPUR_GOAL_REWARD_UNCHANGED)
         return;
-    const gpur_relabel_outcome outcome = gpur_relabel_return(a, window, r, goal);
+    const gpur_relabel_outcome outcome = gpur_relabel_return(a, window, r, r->numbers);
     gpur_relabel_write(a->reward, b, (float)outcome.reward);
     if (!a->ends_at_goal)
         return;
@@ -164,23 +178,40 @@ GPUR_FN void gpur_relabel_row(const gpur_hindsight_relabel_args *a, const gpur_w
         a->terminated.to[b * a->terminated.pitch] = (unsigned char)outcome.is_end;
 }
 
-enum { GPUR_RELABEL_ROWS = 16 }; /* whose memory accesses a CPU overlaps */
+enum { GPUR_RELABEL_ROWS = 64 }; /* whose memory accesses a CPU overlaps */
 
-/* Rows b to b + rows - 1 on a CPU: places are fetched, then rows with new goals, and then all are relabeled. */
+/* Fetches the numbers of a goal, which may lie in two cache lines. */
+GPUR_FN void gpur_relabel_prefetch(const unsigned char *numbers, int32_t size)
+{
+    gpur_prefetch(numbers);
+    gpur_prefetch(numbers + (int64_t)sizeof(float) * size - 1);
+}
+
+/* Rows b to b + rows - 1 on a CPU, in steps that each fetch what the next one reads: places, entries of the order, and
+ * the goals that were achieved. */
 GPUR_FN void gpur_relabel_tile(const gpur_hindsight_relabel_args *a, const gpur_window *window, uint64_t step,
                                int64_t b, int64_t rows)
 {
-    gpur_relabel chosen[GPUR_RELABEL_ROWS];
-    for (int64_t i = 0; i < rows; i++)
-        if (a->ids[b + i] >= 0)
-            gpur_prefetch(&a->index.places[gpur_hindsight_slot(window, a->capacity, a->ids[b + i])]);
+    gpur_relabel r[GPUR_RELABEL_ROWS];
     for (int64_t i = 0; i < rows; i++) {
-        chosen[i] = gpur_relabel_choose(a, window, step, b + i);
-        if (chosen[i].id >= 0)
-            gpur_prefetch(gpur_relabel_achieved(a, window, &chosen[i], chosen[i].goal));
+        r[i] = gpur_relabel_draw(a, window, step, b + i);
+        if (r[i].id >= 0)
+            gpur_prefetch(&a->index.places[gpur_hindsight_slot(window, a->capacity, r[i].id)]);
+    }
+    for (int64_t i = 0; i < rows; i++) {
+        gpur_relabel_choose(a, window, &r[i]);
+        if (r[i].id >= 0)
+            gpur_prefetch(&a->index.order[gpur_hindsight_entry(a->capacity, &r[i].place, r[i].goal)]);
+    }
+    for (int64_t i = 0; i < rows; i++) {
+        gpur_relabel_find(a, window, &r[i]);
+        if (r[i].id >= 0) {
+            gpur_relabel_prefetch(r[i].numbers, a->goal_size);
+            gpur_relabel_prefetch(gpur_relabel_achieved(a, window, &r[i], r[i].place.index), a->goal_size);
+        }
     }
     for (int64_t i = 0; i < rows; i++)
-        gpur_relabel_row(a, window, b + i, &chosen[i]);
+        gpur_relabel_row(a, window, b + i, &r[i]);
 }
 
 GPUR_KERNEL(hindsight_relabel)
@@ -191,7 +222,9 @@ GPUR_KERNEL(hindsight_relabel)
     for (int64_t b = span.first; !gpur_is_parallel() && b < span.last; b += GPUR_RELABEL_ROWS)
         gpur_relabel_tile(a, &window, step, b, span.last - b < GPUR_RELABEL_ROWS ? span.last - b : GPUR_RELABEL_ROWS);
     for (int64_t b = span.first; gpur_is_parallel() && b < span.last; b += span.step) {
-        const gpur_relabel chosen = gpur_relabel_choose(a, &window, step, b);
-        gpur_relabel_row(a, &window, b, &chosen);
+        gpur_relabel r = gpur_relabel_draw(a, &window, step, b);
+        gpur_relabel_choose(a, &window, &r);
+        gpur_relabel_find(a, &window, &r);
+        gpur_relabel_row(a, &window, b, &r);
     }
 }
