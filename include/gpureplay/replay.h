@@ -345,9 +345,9 @@ GPUR_API int32_t gpur_replay_can_sample(gpur_replay *replay);
  * appends take the room above it, and overwrite nothing between two trims unless the capacity itself is reached
  * [Horgan et al. 2018, section 4.1: 2 million transitions, trimmed every 100 train steps]. The evicted transitions are
  * the oldest, or are chosen, at this point in the order of calls, and later launches do not see them. Publishes first,
- * like gpur_replay_update_priorities. Any thread.
+ * like gpur_replay_update_priorities. Ids, open episodes and the count for min_size go on. Any thread.
  *
- *   keep  1 to capacity
+ *   keep  0 to capacity. 0 empties the replay: samples and train steps return GPUR_TOO_FEW until transitions come
  *
  *   GPUR_INVALID_ARGUMENT  keep out of range, or NULL; nothing is evicted
  */

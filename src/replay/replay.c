@@ -168,8 +168,8 @@ gpur_status gpur_replay_trim(gpur_replay *replay, int64_t keep)
     gpur_stream *stream = NULL;
     GPUR_REQUIRE(replay, "replay is NULL");
     GPUR_TRY(gpur_replay_refuse_lanes(replay, "gpur_replay_trim"));
-    GPUR_REQUIRE(keep >= 1 && keep <= replay->config.capacity,
-                 "keep is %" PRId64 "; it must be 1 to capacity = %" PRId64, keep, replay->config.capacity);
+    GPUR_REQUIRE(keep >= 0 && keep <= replay->config.capacity,
+                 "keep is %" PRId64 "; it must be 0 to capacity = %" PRId64, keep, replay->config.capacity);
     GPUR_TRY(gpur_consumer_begin(replay, gpur_consumer_refresh, &stream));
     return gpur_consumer_end(replay, gpur_with_window_locked(replay, trim_locked, &t));
 }

@@ -518,8 +518,8 @@ def test_a_trimmed_buffer_keeps_the_newest():
         assert len(buffer) == 40 and buffer.stats.evicted == 20 and buffer.priority_stats.nonzero == 40
         buffer.extend(x=np.arange(60, 84))
         assert len(buffer) == 64 and buffer.stats.evicted == 20
-        for keep in (0, 65):
-            with pytest.raises(gpureplay.InvalidArgument, match=f"keep is {keep}; it must be 1 to capacity = 64"):
+        for keep in (-1, 65):
+            with pytest.raises(gpureplay.InvalidArgument, match=f"keep is {keep}; it must be 0 to capacity = 64"):
                 buffer.trim(keep)
         assert len(buffer) == 64
         buffer.trim(1)

@@ -522,7 +522,7 @@ static void reload(model *m)
 static void trim(model *m)
 {
     layouts_fixture *const w = &m->fixture;
-    const int64_t keep = 1 + xorshift_below(&w->random, w->config.capacity);
+    const int64_t keep = xorshift_below(&w->random, w->config.capacity + 1);
     for (int r = 0; r < w->replay_count; r++)
         CHECK_OK(gpur_replay_trim(w->replays[r], keep));
     refresh(m);

@@ -104,8 +104,8 @@ TEST(a_soft_capacity_overwrites_nothing_between_two_trims)
     const gpur_replay_config config = replay_fixture_plain_config(30, 5, 4, GPUR_FLUSH_AUTO);
     CHECK(open_fixture(&config, 0));
     CHECK_FAILS(gpur_replay_trim(NULL, 4), GPUR_INVALID_ARGUMENT, "replay is NULL");
-    CHECK_FAILS(gpur_replay_trim(s.replay, 0), GPUR_INVALID_ARGUMENT, "keep is 0; it must be 1 to capacity = 30");
-    CHECK_FAILS(gpur_replay_trim(s.replay, 31), GPUR_INVALID_ARGUMENT, "keep is 31; it must be 1 to capacity = 30");
+    CHECK_FAILS(gpur_replay_trim(s.replay, -1), GPUR_INVALID_ARGUMENT, "keep is -1; it must be 0 to capacity = 30");
+    CHECK_FAILS(gpur_replay_trim(s.replay, 31), GPUR_INVALID_ARGUMENT, "keep is 31; it must be 0 to capacity = 30");
     CHECK_OK(gpur_replay_trim(s.replay, 4)); /* of an empty replay */
     for (int64_t rows = 20; rows < 200; rows += 10) {
         CHECK_OK(replay_fixture_append(&s, rows == 20 ? 20 : 10));
@@ -117,6 +117,14 @@ TEST(a_soft_capacity_overwrites_nothing_between_two_trims)
                      rows == 20 ? GPUR_INVALID_ARGUMENT : GPUR_EVICTED);
         CHECK_OK(replay_fixture_gather(&s, 2, (const int64_t[]){rows - 20, rows - 1}));
     }
+    CHECK_OK(gpur_replay_trim(s.replay, 0));
+    CHECK_EQUAL(gpur_replay_size(s.replay), 0);
+    CHECK_STATUS(replay_fixture_sample(&s, 1, NULL), GPUR_TOO_FEW);
+    CHECK_OK(replay_fixture_append(&s, 3));
+    CHECK_EQUAL(gpur_replay_size(s.replay), 3);
+    CHECK_EQUAL(replay_fixture_stats(s.replay).first_id, 190);
+    CHECK_OK(replay_fixture_gather(&s, 2, (const int64_t[]){190, 192}));
+    CHECK_STATUS(replay_fixture_gather(&s, 1, (const int64_t[]){189}), GPUR_EVICTED);
     close_fixture();
 }
 

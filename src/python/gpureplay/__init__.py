@@ -30,7 +30,7 @@ A whole training is one call, which acts, fills a buffer and trains in threads o
 
 The main names:
 
-    ReplayBuffer    the transitions: add, extend, sample, gather, update_priorities, save, load, config
+    ReplayBuffer    the transitions: add, extend, sample, gather, epoch, update_priorities, trim, clear, save, load
     LaneBuffer      the transitions of simulators on the device, which never pass the host: add, sample, gather
     DQN             the learner: act, train, stats, weights, save, load, config
     QRDQN, C51      the same with distributions of returns

@@ -25,7 +25,7 @@ from ._handle import Handle, Progress, WeakItems, call_with_file, file_info, not
 from ._hindsight import Goals, Hindsight, add_hindsight
 from ._inputs import (address_of, check_device_array, convert, flag, id_array, integer, producer_stream, read_array,
                       real, stream_of)
-from ._library import FileError, GpureplayError, InvalidArgument, TooFew, check, lib
+from ._library import Closed, FileError, GpureplayError, InvalidArgument, TooFew, check, lib
 from ._schema import Field, fields_of
 from ._struct import read_tuple
 from ._tuples import FileInfo, Plan, PriorityStats, Stats
@@ -159,6 +159,7 @@ class ReplayBuffer(Handle):
                                                              hindsight)
         if seed is None:
             self._spec.config.seed = next(_seeds)
+        self._epochs = itertools.count()
         self._obs_space, self._action_space = fields if hasattr(fields, "sample") else None, action_space
         self._tracks_episodes = tracks_episodes(self._spec)
         self._is_prioritized = bool(self._spec.config.prioritized)
@@ -350,6 +351,49 @@ class ReplayBuffer(Handle):
         wanted = id_array(ids)
         return self._enqueue(lib.gpur_replay_gather, stream, len(wanted), address_of(wanted), stream_of(stream))
 
+    def __getitem__(self, where: int | slice | Sequence[int] | np.ndarray) -> Batch:
+        """The transitions in these places among those that can be sampled, as `gather` makes a batch of them: an int, a
+        slice or an array of ints. 0 is the oldest, -1 the newest. An int makes a batch of one.
+
+        IndexError: there is no such place. InvalidArgument: more than max_batch, or none; or eviction is "priority".
+        Evicted: another thread's transitions took the place of one meanwhile."""
+        return self.gather(_ids_at(self._window(), where, max_batch_of(self._spec.config)))
+
+    __iter__ = __reversed__ = __contains__ = None  # `epoch` gives batches; Python would ask for one place at a time
+
+    def epoch(self, batch_size: int, *, shuffle: bool = True, seed: int | None = None,
+              drop_last: bool = False) -> Iterator[Batch]:
+        """Batches of all transitions that can be sampled now, each of which comes once. Those that are added meanwhile
+        do not come.
+
+        shuffle: in a random order; False: the oldest first. seed: of that order. None: it follows from the buffer's
+            seed and the number of its epochs so far, so that each has another.
+        drop_last: leaves out the last batch if it would have fewer than batch_size.
+
+        Evicted, from the iterator: a transition that has not come yet was overwritten, or removed by `trim` or
+        `clear`. InvalidArgument: batch_size is above max_batch, or eviction is "priority"."""
+        count, window = self._batch_size(batch_size), self._window()
+        ids = np.arange(window.start, window.stop)
+        seeds = [self._spec.config.seed, next(self._epochs)] if seed is None else integer("seed", seed, 0)
+        if flag("shuffle", shuffle):
+            np.random.default_rng(seeds).shuffle(ids)
+        end = len(ids) - len(ids) % count if flag("drop_last", drop_last) else len(ids)
+        return (self.gather(ids[first:first + count]) for first in range(0, end, count))
+
+    def _window(self) -> range:
+        """The ids of the transitions that can be sampled, the oldest first."""
+        if self._spec.config.eviction == _c_api.EVICT_BY_PRIORITY:
+            raise InvalidArgument("eviction is \"priority\", so that transitions are in no order; it must be "
+                                  "\"oldest\"")
+        stats = self.stats
+        return range(stats.first_id, stats.first_id + stats.visible)
+
+    def _batch_size(self, batch_size: int) -> int:
+        count, most = integer("batch_size", batch_size), max_batch_of(self._spec.config)
+        if not 1 <= count <= most:
+            raise InvalidArgument(f"batch_size is {count}; it must be 1 to max_batch = {most}")
+        return count
+
     def _enqueue(self, function: Any, stream: Any, count: int, *arguments: Any) -> Batch:
         reference = Reference()
         reference.hold(stream)
@@ -359,9 +403,7 @@ class ReplayBuffer(Handle):
     def _refuse_sample(self, batch_size: int, stream: Any) -> None:
         """Refuses a `sample` before beta is set, because setting beta ends its schedule, which cannot be undone."""
         self._require_priorities()
-        count, most = integer("batch_size", batch_size), max_batch_of(self._spec.config)
-        if not 1 <= count <= most:
-            raise InvalidArgument(f"batch_size is {count}; it must be 1 to max_batch = {most}")
+        self._batch_size(batch_size)
         if stream_of(stream) is not None and not self.device.is_cuda:
             raise InvalidArgument(f"stream is {stream}; on the CPU it must be None")
         if self._invoke(lib.gpur_replay_size) == 0:
@@ -533,8 +575,20 @@ class ReplayBuffer(Handle):
                     f"{self._writer.autoreset!r} and observations={self.config['observations']!r}")
         return f"the file's environments have another autoreset than this buffer's, {self._writer.autoreset!r}"
 
+    def clear(self) -> None:
+        """Removes all transitions, also those that are not visible yet. Ids are not given out again: the next
+        transition has the one after the last. Open episodes go on, and what `n_step` has joined of them so far is kept;
+        call `reset` to begin new ones. min_size counts what was removed, so that `sample` goes on with the next
+        transition. Until then it raises TooFew, as does training: clear no buffer that a run trains on."""
+        self._flush_all()
+        self.trim(0)
+
+    def _flush_all(self) -> None:
+        with contextlib.suppress(Closed):  # a run has writers of its own in place of the buffer's
+            self.flush()
+
     def trim(self, keep: int) -> None:
-        """Evicts transitions, the oldest or as `eviction` says, until at most `keep` are left, 1 to capacity. A
+        """Evicts transitions, the oldest or as `eviction` says, until at most `keep` are left, 0 to capacity. A
         buffer that is trimmed now and then to less than its capacity has a soft capacity: adding takes the room above
         it, and overwrites nothing between two trims unless the capacity itself is reached [Horgan et al. 2018, section
         4.1]."""
@@ -625,6 +679,25 @@ def _parts_of(capacity: Any, fields: Any, action_space: Any, preset: Any, settin
         return flattener, make_spec(given, capacity, preset, settings), None
     spec = make_spec(given, capacity, preset, {**settings, "sequences": True})
     return flattener, *add_hindsight(spec, hindsight, flattener)
+
+
+def _ids_at(window: range, where: Any, most: int) -> np.ndarray:
+    """The ids in these places of a buffer's window, at most as many as a batch may have."""
+    size = len(window)
+    if isinstance(where, slice):
+        places = np.arange(size)[where]
+    elif isinstance(where, bool) or (places := np.atleast_1d(where)).ndim > 1 or (
+            places.size and places.dtype.kind not in "iu"):
+        given = f"{where!r}" if np.ndim(where) == 0 else f"an array {np.shape(where)} of {np.asarray(where).dtype}"
+        raise TypeError(f"buffer[...] got {given}; it must be an int, a slice, or an array (count,) of ints")
+    if not 1 <= len(places) <= most:
+        raise InvalidArgument(f"buffer[...] got {len(places)} places; they must be 1 to max_batch = {most}")
+    wrong = places[(places >= size) | (places < -size)]
+    if len(wrong):
+        raise IndexError(f"buffer[...] got {wrong[0]}; " + (
+            f"its {size} transitions are 0 to {size - 1}, or -{size} to -1" if size else "the buffer is empty"))
+    places = places.astype(np.int64)
+    return window.start + np.where(places < 0, places + size, places)
 
 
 def _as_array(value: Any) -> Any:

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import heapq
 import importlib
 import math
@@ -19,7 +18,7 @@ from ._device import caller_depth
 from ._flatten import Flattener
 from ._inputs import convert
 from ._lanes import LaneBuffer
-from ._library import Closed, InvalidArgument
+from ._library import InvalidArgument
 from ._schema import PREVIOUS, STEP_REWARD, Field
 from ._spaces import kind_of, parts_of
 from ._writer import Writer
@@ -401,21 +400,14 @@ class Held(NamedTuple):
     ended: np.ndarray  # whether its flags say that the episode ended
 
 
-def refuse_unordered(buffer: Buffer) -> None:
-    if isinstance(buffer, ReplayBuffer) and buffer._spec.config.eviction == _c_api.EVICT_BY_PRIORITY:
-        raise InvalidArgument("eviction is \"priority\", so that transitions are in no order; it must be \"oldest\"")
-
-
 def visible_ids(buffer: Buffer) -> np.ndarray:
     """The ids of what a buffer holds; those of lanes may be of steps that are no transitions."""
-    refuse_unordered(buffer)
     if isinstance(buffer, LaneBuffer):
         steps, lanes = buffer.stats.steps, buffer.num_lanes
         return np.arange(max(0, steps - buffer.steps) * lanes, steps * lanes)
-    with contextlib.suppress(Closed):  # a run has writers of its own in place of the buffer's
-        buffer.flush()
-    stats = buffer.stats
-    return np.arange(stats.first_id, stats.first_id + stats.visible)
+    buffer._flush_all()
+    window = buffer._window()
+    return np.arange(window.start, window.stop)
 
 
 def read(buffer: Buffer, ids: np.ndarray) -> Iterator[dict[str, np.ndarray]]:

@@ -293,7 +293,7 @@ static void append_some(const fixture *f, model *m, uint64_t *random)
 
 static void trim_some(const fixture *f, model *m, uint64_t *random)
 {
-    const int64_t keep = 1 + xorshift_below(random, m->capacity);
+    const int64_t keep = xorshift_below(random, m->capacity + 1);
     model_refresh(m);
     CHECK_OK(gpur_replay_trim(f->replay, keep));
     if (m->published - m->evicted > keep)
