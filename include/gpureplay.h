@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * libgpureplay: experience replay in the memory of the device that trains.
- *
  * What a program needs that trains by itself, in this order:
  *
  *   gpureplay/status.h        status codes, error messages, versions
@@ -12,6 +11,7 @@
  *   gpureplay/writer.h        how transitions get into a replay
  *   gpureplay/batch.h         the arrays of a batch, and how other streams and libraries read them
  *   gpureplay/priority.h      prioritized replay
+ *   gpureplay/write_field.h   new values of a field of stored transitions
  *   gpureplay/hindsight.h     new goals for transitions: hindsight experience replay
  *   gpureplay/sequences.h     batches of successive transitions
  *   gpureplay/block.h         finished transitions as bytes, which travel between threads, processes and machines
@@ -69,6 +69,7 @@
 #include "gpureplay/writer.h"
 #include "gpureplay/batch.h"
 #include "gpureplay/priority.h"
+#include "gpureplay/write_field.h"
 #include "gpureplay/hindsight.h"
 #include "gpureplay/sequences.h"
 #include "gpureplay/block.h"

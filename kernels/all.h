@@ -59,6 +59,7 @@
 #include "kernels/replay/scatter.h"
 #include "kernels/replay/sequences.h"
 #include "kernels/replay/window_set.h"
+#include "kernels/replay/write_field.h"
 
 /* fused_train_steps calls the bodies of other kernels. A CPU compiles it as a file of its own: see
  * kernels/fused/cpu_fused_steps.h. */

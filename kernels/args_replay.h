@@ -8,6 +8,7 @@
     X(window_set)                                                                                                      \
     X(gather)                                                                                                          \
     X(scatter)                                                                                                         \
+    X(write_field)                                                                                                     \
     X(collective_probe)                                                                                                \
     X(grid_sync_probe)
 
@@ -102,6 +103,20 @@ typedef struct gpur_scatter_args {
     int32_t copy_count, units; /* units: of one row, over all copies */
     gpur_field_copy copies[GPUR_MAX_LAUNCH_COPIES];
 } gpur_scatter_args;
+
+/* Writes N values of one field into the rows with these ids. An id that is not in the window is stale: it is counted
+ * and ignored. Of several values for one row the last one counts. */
+typedef struct gpur_write_field_args {
+    const gpur_window *window;
+    unsigned char *ring; /* (C) rows, `pitch` bytes apart */
+    int64_t pitch, capacity;
+    int64_t count;        /* N */
+    const int64_t *turn;  /* (C) or NULL, as in gpur_gather_args */
+    const int64_t *ids;   /* (N) */
+    uint64_t *stale;      /* (1) or NULL: not counted */
+    float reward_clip;    /* above 0: the field is one float32, which is clipped */
+    gpur_field_copy copy; /* from its array */
+} gpur_write_field_args;
 
 /* Calls every collective once, for the tests: one block of T threads. */
 typedef struct gpur_collective_probe_args {

@@ -5,7 +5,7 @@
 
 #include "kernels/args_replay.h"
 #include "kernels/lib/permutation.h"
-#include "kernels/lib/turn.h"
+#include "kernels/lib/slot.h"
 
 /* State that all rows of one sample share. */
 typedef struct gpur_sample_state {
@@ -33,10 +33,7 @@ GPUR_FN int64_t gpur_sample_slot(const gpur_sample_state *state, const gpur_gath
 /* The slot of the row with this id; -1: it is not there. */
 GPUR_FN int64_t gpur_sample_slot_of_id(const gpur_sample_state *state, const gpur_gather_args *a, int64_t id)
 {
-    const int64_t first_id = state->window.first_id;
-    if (a->turn)
-        return gpur_turn_slot(a->turn, a->capacity, id);
-    return id >= first_id && id - first_id < state->window.count ? gpur_sample_slot(state, a, id - first_id) : -1;
+    return gpur_slot_of_id(&state->window, a->turn, a->capacity, id);
 }
 
 /* The slot of row b of the batch; -1: the row is missing. */

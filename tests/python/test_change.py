@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""What changes a buffer's transitions as a whole or goes over all of them, against a list: `clear`, `buffer[...]` and
-`epoch`. GPUR_TEST_DEVICES names the devices (separated by commas); default: the CPU and the first GPU."""
+"""What changes a buffer's transitions or goes over all of them, against a list: `clear`, `buffer[...]`, `epoch` and
+`write_field`. GPUR_TEST_DEVICES names the devices (separated by commas); default: the CPU and the first GPU."""
 
 import random
 
@@ -88,7 +88,7 @@ def test_random_schedules_agree_with_a_list(device, executor, settings):
     with buffer:
         model = Model(buffer)
         for turn in range(300):
-            call = choose.choice(("add", "add", "add", "clear", "trim", "at", "slice", "array", "epoch"))
+            call = choose.choice(("add", "add", "add", "clear", "trim", "at", "slice", "array", "epoch", "write"))
             size = len(model.ids)
             if call == "add":
                 for _ in range(choose.randrange(1, 30)):
@@ -117,7 +117,19 @@ def test_random_schedules_agree_with_a_list(device, executor, settings):
                 model.check(host(buffer[where]), [model.ids[one] for one in at])
             elif call == "epoch":
                 check_epoch(choose, model)
+            elif call == "write" and model.rows:
+                write(choose, model)
             assert len(buffer) == len(model.ids)
+
+
+def write(choose, model):
+    """New rewards of transitions: of some that are gone, and of some twice."""
+    ids = [choose.randrange(-1, len(model.rows)) for _ in range(choose.randrange(MAX_BATCH + 1))]
+    rewards = [choose.randrange(1000) for _ in ids]
+    model.buffer.write_field(*choose.choice(((ids,), (np.array(ids, np.int64),))), reward=rewards)
+    for one, reward in zip(ids, rewards):
+        if one >= 0:  # those that are gone are not looked at again
+            model.rows[one] = (model.rows[one][0], reward)
 
 
 def check_epoch(choose, model):
@@ -298,3 +310,57 @@ def test_a_learner_goes_on_after_clear():
         buffer.extend(**numbered(7, 1))
         agent.train(2)
         assert agent.stats.steps == 5
+
+
+def test_written_values_are_those_of_later_samples():
+    fields = {**FIELDS, "mask": ((2,), "bool"), "half": ((3,), "float16")}
+    with make(fields=fields, reward_clip=2.0) as buffer:
+        buffer.extend(**numbered(0, 30), mask=np.zeros((30, 2), bool), half=np.zeros((30, 3)))
+        old = buffer.gather([3, 4])
+        buffer.write_field([3, -1, 4, 3], reward=[1, 1, -9, 1.5])
+        buffer.write_field(np.array([4]), mask=np.array([[True, False]]))
+        buffer.write_field([3], half=np.full((1, 3), 0.1))
+        new = buffer.gather([3, 4])
+        assert old.reward.tolist() == [2, 2] and new.reward.tolist() == [1.5, -2]
+        assert new.mask.tolist() == [[False, False], [True, False]]
+        assert new.half.tolist() == [[np.float16(0.1)] * 3, [0] * 3] and new.action.tolist() == [3, 4]
+        buffer.write_field([], reward=[])
+
+
+@pytest.mark.parametrize("ids, values, error, words", [
+    ([0], {}, TypeError, "write_field got no field; it must get one field by its name"),
+    ([0], {"reward": [1], "action": [1]}, TypeError, "got reward, action; it must get one field"),
+    ([0], {"rewards": [1]}, TypeError, "the buffer has no field 'rewards'; its fields are obs, action"),
+    ([[0]], {"reward": [[1]]}, ValueError, r"ids has shape \(1, 1\); it must be \(count,\)"),
+    ([0, 1], {"reward": [1]}, ValueError, r"reward has shape \(1,\); it must be \(2,\)"),
+    ([0], {"obs": np.zeros((1, 4), np.uint8)}, ValueError, r"obs has shape \(1, 4\); it must be \(1, 3\)"),
+    ([0], {"obs": np.zeros((1, 3))}, TypeError, "obs is float64; it must be uint8"),
+    ([0.5], {"reward": [1]}, TypeError, "ids is float64; it must be int64"),
+    ([0], {"reward": [np.nan]}, ValueError, '"reward" is NaN in row 0 of 1; its numbers must be finite'),
+    ([30], {"reward": [1]}, gpureplay.InvalidArgument, "ids.0. is 30; the visible transitions are 0 to 29"),
+    ([0], {"previous": [1]}, gpureplay.InvalidArgument, '"previous" links transitions; it cannot be written'),
+    ([0], {"priority": [1]}, gpureplay.InvalidArgument, "`ReplayBuffer.update_priorities` sets new"),
+    ([0], {"terminated": [True]}, gpureplay.InvalidArgument, '"terminated" must agree with "discount"'),
+    ([0], {"action": [2]}, gpureplay.InvalidArgument, '"action" is 2 in row 0 of 1; it must be 0 to 1'),
+    (range(17), {"reward": range(17)}, gpureplay.InvalidArgument, "count is 17; it must be 0 to max_batch = 16"),
+])
+def test_values_that_cannot_be_written_are_refused(ids, values, error, words):
+    fields = {**FIELDS, "obs": ((3,), "uint8"), "priority": "float32", "discount": "float32", "previous": "int64"}
+    with make(fields=fields, prioritized=True) as buffer:
+        rows = {**numbered(0, 30), "action": np.zeros(30, np.int32), "terminated": np.zeros(30, bool)}
+        buffer.extend(**rows, priority=np.ones(30), discount=np.ones(30), previous=np.arange(30) - 1)
+        agent = gpureplay.DQN(buffer, 2, trunk=[8], batch_size=8)
+        before = buffer[:16].reward.copy()
+        with pytest.raises(error, match=words):
+            buffer.write_field(ids, **values)
+        assert (buffer[:16].reward == before).all() and buffer.priority_stats.stale == 0
+        agent.close()
+
+
+def test_frames_are_not_written():
+    with make(frame_stack=2, observations="frames") as buffer:
+        model = Model(buffer)
+        model.step(ends=False)
+        for name in ("obs", "next_obs"):
+            with pytest.raises(gpureplay.InvalidArgument, match=f'"{name}" is made of frames, which transitions share'):
+                buffer.write_field([0], **{name: np.zeros((1, 2, 3), np.uint8)})

@@ -166,13 +166,14 @@ def test_the_rest_of_what_is_refused(buffer):
 
 def test_two_places_are_refused_and_two_device_arrays_are_not():
     there = DeviceArray(4096, (3,), np.dtype(np.int64), 7, None), DeviceArray(8192, (3,), np.dtype(np.float32), 7, None)
-    assert _buffer._on_device([*there], None) == ([4096, 8192], 7)
-    assert _buffer._on_device([*there], 9) == ([4096, 8192], 9)
+    both = _buffer._IDS, _buffer._PRIORITIES
+    assert _buffer._on_device([*there], both, None) == ([4096, 8192], 7)
+    assert _buffer._on_device([*there], both, 9) == ([4096, 8192], 9)
     for given in ([there[0], np.zeros(3, np.float32)], [np.zeros(3, np.int64), there[1]]):
         with pytest.raises(TypeError, match="is in host memory, and the other in a CUDA device's; both must be in"):
-            _buffer._on_device(given, None)
+            _buffer._on_device(given, both, None)
     with pytest.raises(TypeError, match="priorities is int64 in device memory; it must be float32"):
-        _buffer._on_device([there[0], there[0]], None)
+        _buffer._on_device([there[0], there[0]], both, None)
 
 
 # Buffers without priorities; a refused `sample` does not set beta.

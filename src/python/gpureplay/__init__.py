@@ -30,7 +30,8 @@ A whole training is one call, which acts, fills a buffer and trains in threads o
 
 The main names:
 
-    ReplayBuffer    the transitions: add, extend, sample, gather, epoch, update_priorities, trim, clear, save, load
+    ReplayBuffer    the transitions: add, extend, sample, gather, epoch, update_priorities, write_field, trim,
+                    clear, save, load, config
     LaneBuffer      the transitions of simulators on the device, which never pass the host: add, sample, gather
     DQN             the learner: act, train, stats, weights, save, load, config
     QRDQN, C51      the same with distributions of returns

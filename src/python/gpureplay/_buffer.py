@@ -411,6 +411,45 @@ class ReplayBuffer(Handle):
         if not self._invoke(lib.gpur_replay_can_sample):
             raise TooFew(f"fewer transitions have become visible so far than min_size = {self._spec.config.min_size}")
 
+    # Changing transitions.
+
+    def write_field(self, ids: Any, /, *, stream: Any = None, **values: Any) -> None:
+        """Writes new values of one field of transitions, such as `write_field(batch.ids, reward=rewards)`. All later
+        samples see them; batches that were sampled before stay as they are.
+
+        ids: (count,) integers. If one appears twice, its last value counts. Those of transitions that were overwritten
+            meanwhile are skipped, and in a prioritized buffer counted as stale in `priority_stats`, and so is -1, which
+            marks in a batch that there is none.
+        values: one field by its name, (count, ...). Rewards are clipped as reward_clip says. Both arrays are in host
+            memory, or both in the memory of the buffer's CUDA device, as for `update_priorities`. Those on the device
+            are not searched for NaN. count is at most max_batch.
+        stream: for device arrays, the stream that made them, as for `ReplayBuffer.extend`.
+
+        Not to be written are "previous", "priority" (see `update_priorities`), "terminated" and "discount" where there
+        are both, and for layout "frames" obs and next_obs.
+
+        TypeError, ValueError: such a field, or none of the buffer's; another dtype or shape; in host memory a number
+        that is NaN or infinite, an action that a learner of the buffer cannot train on, or an id that was not given out
+        yet. Nothing was written."""
+        if len(values) != 1:
+            raise TypeError(f"write_field got {', '.join(values) or 'no field'}; it must get one field by its name")
+        (name, value), = values.items()
+        index = next((index for index, field in enumerate(self.fields) if field.name == name), None)
+        if index is None:
+            names = ", ".join(field.name for field in self.fields)
+            raise TypeError(f"the buffer has no field {name!r}; its fields are {names}")
+        field, stream, device = self.fields[index], stream_of(stream), self.device._if_cuda
+        given: list[Any] = [read_array(one, array, device, stream) for one, array in ((_IDS, ids), (field, value))]
+        if len(given[0].shape) != 1:
+            raise ValueError(f"ids has shape {given[0].shape}; it must be (count,)")
+        if given[1].shape != (wanted := (*given[0].shape, *field.shape)):
+            raise ValueError(f"{name} has shape {given[1].shape}; it must be {wanted}")
+        if any(isinstance(array, DeviceArray) for array in given):
+            addresses, stream = _on_device(given, (_IDS, field), stream)
+        else:
+            given, addresses = _on_host(given, (_IDS, field))
+        self._call(lib.gpur_replay_write_field, index, given[0].shape[0], *addresses, stream)
+
     # Priorities. Buffers that were not made with prioritized=True or "independent" refuse these calls. Any thread may
     # call them; sampling, training and updates run one after another.
 
@@ -446,9 +485,9 @@ class ReplayBuffer(Handle):
                             for field, value in ((_IDS, ids), (_PRIORITIES, priorities))]
         _refuse_shapes(given[0].shape, given[1].shape)
         if any(isinstance(array, DeviceArray) for array in given):
-            addresses, stream = _on_device(given, stream)
+            addresses, stream = _on_device(given, (_IDS, _PRIORITIES), stream)
         else:
-            given, addresses = _on_host(given)
+            given, addresses = _on_host(given, (_IDS, _PRIORITIES))
         self._call(lib.gpur_replay_update_priorities, given[0].shape[0], *addresses, stream)
 
     def get_priorities(self, ids: Any) -> np.ndarray:
@@ -723,15 +762,15 @@ def _converted(array: np.ndarray, field: Field) -> np.ndarray:
     return convert(array if array.size else array.astype(field.dtype), field)
 
 
-def _on_host(given: list[Any]) -> tuple[list[Any], list[int]]:
+def _on_host(given: list[Any], fields: tuple[Field, Field]) -> tuple[list[Any], list[int]]:
     """Both arrays as the library reads them, and their addresses."""
-    arrays = [_converted(array, field) for array, field in zip(given, (_IDS, _PRIORITIES))]
+    arrays = [_converted(array, field) for array, field in zip(given, fields)]
     return arrays, [address_of(array) for array in arrays]
 
 
-def _on_device(given: list[Any], stream: int | None) -> tuple[list[int], int | None]:
+def _on_device(given: list[Any], fields: tuple[Field, Field], stream: int | None) -> tuple[list[int], int | None]:
     """The addresses of both arrays, and the stream that makes them."""
-    for array, field in zip(given, (_IDS, _PRIORITIES)):
+    for array, field in zip(given, fields):
         if not isinstance(array, DeviceArray):
             raise TypeError(f"{field.name} is in host memory, and the other in a CUDA device's; both must be in the "
                             f"same")

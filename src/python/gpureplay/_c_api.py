@@ -1451,6 +1451,7 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {  # result, arguments
     "gpur_training_option_name": (c_char_p, [c_int32, c_int32]),
     "gpur_training_option_value": (c_char_p, [c_char_p]),
     "gpur_training_describe_env": (c_int32, [c_char_p, c_char_p, c_void_p, c_int64]),
+    "gpur_replay_write_field": (c_int32, [c_void_p, c_int32, c_int64, c_void_p, c_void_p, c_void_p]),
     "gpur_writer_config_init": (c_int32, [c_void_p, c_uint64]),
     "gpur_writer_open": (c_int32, [c_void_p, c_void_p, c_void_p]),
     "gpur_writer_create": (c_int32, [c_void_p, c_int32, c_void_p]),

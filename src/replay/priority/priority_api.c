@@ -3,6 +3,7 @@
 #include "gpureplay/priority.h"
 #include "base/sized.h"
 #include "kernels/lib/schedule.h"
+#include "replay/caller_arrays.h"
 #include "replay/config.h"
 #include "replay/replay.h"
 #include "replay/view.h"
@@ -83,21 +84,6 @@ static gpur_status check_values(int64_t count, const float *priorities)
     return GPUR_OK;
 }
 
-/* Finds out whether the arrays are in device memory. On the CPU they count as host arrays. */
-static gpur_status locate(gpur_device *device, update_request *r)
-{
-    int ids_on_device = 0, priorities_on_device = 0;
-    if (!gpur_device_get_traits(device)->has_own_memory || r->count == 0)
-        return GPUR_OK;
-    GPUR_TRY(gpur_memory_locate(device, r->ids, &ids_on_device));
-    GPUR_TRY(gpur_memory_locate(device, r->priorities, &priorities_on_device));
-    GPUR_REQUIRE(ids_on_device == priorities_on_device,
-                 "ids is in %s memory and priorities in %s memory; both must be in the same",
-                 ids_on_device ? "device" : "host", priorities_on_device ? "device" : "host");
-    r->on_device = ids_on_device;
-    return GPUR_OK;
-}
-
 /* Work on the priorities, to be enqueued under the window lock, so that the window does not change between its kernel
  * launches. */
 typedef struct priority_work {
@@ -152,7 +138,7 @@ gpur_status gpur_replay_update_priorities(gpur_replay *replay, int64_t count, co
     GPUR_REQUIRE((ids && priorities) || count == 0, "%s is NULL; it must be %" PRId64 " numbers",
                  ids ? "priorities" : "ids", count);
     GPUR_TRY(gpur_native_stream_check(replay->device, native, 0));
-    GPUR_TRY(locate(replay->device, &request));
+    GPUR_TRY(gpur_caller_arrays_locate(replay->device, count, ids, priorities, "priorities", &request.on_device));
     if (count == 0)
         return GPUR_OK;
     if (!request.on_device) {
