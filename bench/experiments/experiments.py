@@ -65,6 +65,10 @@
                 episode was truncated; and with its item buffer, which stores both observations. After 5 seeds both end
                 once the interval of each difference is at most 15% of the gain over a random player, to either side;
                 else after 20. Settings were chosen by seeds of 101 and more: --seeds 101,102.
+    bit-flipping
+                DQN with hindsight, beside Stable-Baselines3's, until 30 bits are those of a goal (hindsight.py). An
+                evaluation is the share of 200 goals that are reached. "seconds" are of the processor, by one thread,
+                without evaluations.
     sac-pendulum, sac-cartpole, sac-cheetah, td3-pendulum, td3-cartpole, td3-cheetah, qr-dqn
                 SAC, TD3 and QR-DQN by the settings of off_policy.py, beside Stable-Baselines3's and sb3-contrib's: in
                 Pendulum 10,000 steps, in cartpole swing-up and cheetah run 50,000, in Breakout 200,000, the random
@@ -81,6 +85,7 @@ import importlib
 from typing import Any
 
 import harness
+import hindsight
 import off_policy
 import trainings
 from harness import Experiment, Job, Run, System
@@ -208,6 +213,11 @@ EXPERIMENTS = {
                          ("half of each batch", "0.5"))},
         seeds(1, 16), {"steps": 4000, "period": 500, "last_steps": 3999}, base="none",
         metrics={"last": "the evaluations after the first", "evaluated": "the last evaluation"}),
+    "bit-flipping": Experiment(
+        ("30 bits",),
+        {"gpureplay": later("hindsight", "run_ours"), "Stable-Baselines3": later("hindsight", "run_peer")},
+        seeds(1, 20), {**hindsight.BITS, "steps": 288_000}, random=lambda _: [0.0] * 2, first="gpureplay", lowest=-0.25,
+        enough=0.15, jobs=1),
     **{f"{name.lower()}-{short}": beside("Stable-Baselines3", task, s, "run_continuous", name)
        for name in ("SAC", "TD3") for short, task, s in (("pendulum", "Pendulum", off_policy.SMALL),
                                                          ("cartpole", CARTPOLE, off_policy.LARGE),

@@ -76,19 +76,24 @@ def train(args, curve):
     return False
 
 
-parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-parser.add_argument("--bits", type=int, default=30)
-parser.add_argument("--without", action="store_true", help="without hindsight")
-parser.add_argument("--rounds", type=int, default=3000, help="give up after so many times 16 episodes or more")
-parser.add_argument("--seed", type=int, default=1)
-parser.add_argument("--out", default="bit_flipping.png", help="the picture of the learning curve")
-parser.add_argument("--quick", action="store_true", help="a few seconds, to see that it runs")
-args, curve = parser.parse_args(), []
-try:
-    solved = train(args, curve)
-    print("\nsolved" if solved else "\nnot solved within the limit")
-except KeyboardInterrupt:
-    solved = False
-    print("\ninterrupted")
-draw(curve, args.out, SOLVED, f"{args.bits} bits")
-sys.exit(0 if solved or args.quick else 1)
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--bits", type=int, default=30)
+    parser.add_argument("--without", action="store_true", help="without hindsight")
+    parser.add_argument("--rounds", type=int, default=3000, help="give up after so many times 16 episodes or more")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--out", default="bit_flipping.png", help="the picture of the learning curve")
+    parser.add_argument("--quick", action="store_true", help="a few seconds, to see that it runs")
+    args, curve = parser.parse_args(), []
+    try:
+        solved = train(args, curve)
+        print("\nsolved" if solved else "\nnot solved within the limit")
+    except KeyboardInterrupt:
+        solved = False
+        print("\ninterrupted")
+    draw(curve, args.out, SOLVED, f"{args.bits} bits")
+    return 0 if solved or args.quick else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
