@@ -447,6 +447,7 @@ PUBLISHED = {  # and how many of its criteria hold and fail
     "ga3c": ("cpu-amd-epyc/learning_ga3c", 8, 4), "ga3c-cartpole": ("cpu-intel-xeon/ga3c_cartpole", 0, 4),
     "defaults": ("cpu-intel-xeon/defaults", 0, 0), "lanes-torch": ("cpu-intel-xeon/learning_lanes_torch", 1, 0),
     "lanes-jax": ("cpu-intel-xeon/learning_lanes_jax", 2, 0), "lanes-learners": ("cpu-amd-epyc/lanes_learners", 1, 0),
+    "bit-flipping": ("cpu-amd-epyc/bit_flipping", 1, 0),
     "demonstrations": ("cpu-amd-epyc/demonstrations", 0, 0),
     "sac-pendulum": ("cpu-amd-epyc/sac_pendulum", 2, 0), "td3-pendulum": ("cpu-amd-epyc/td3_pendulum", 2, 0),
     "sac-cartpole": ("cpu-amd-epyc/sac_cartpole", 0, 0), "qr-dqn": ("cpu-amd-epyc/qr_dqn", 0, 0)}
