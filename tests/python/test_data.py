@@ -408,6 +408,19 @@ def test_d4rl_pitfalls():
             data.from_d4rl(arrays, device="cpu")
     with pytest.raises(ValueError, match=r"observations has 29 rows and rewards 30"):
         data.from_d4rl({**steps, "observations": steps["observations"][1:]}, device="cpu")
+    for name in ("terminals", "timeouts"):
+        for value in (np.nan, 0.5, 2, -1):
+            flags = np.zeros(30, "f4")
+            flags[7] = value
+            with pytest.raises(ValueError, match=rf"{name} has {value}(\.0)? in row 7; it must be 0 or 1 in each"):
+                data.from_d4rl({**steps, name: flags}, device="cpu")
+    with pytest.warns(RuntimeWarning, match="timeout is read as a field of your own; D4RL's name is timeouts"):
+        data.from_d4rl({**steps, "timeout": np.zeros(30)}, device="cpu")
+    with pytest.warns(RuntimeWarning, match="the name here is (obs|action|reward|terminated), and from_d4rl takes"):
+        data.from_numpy(steps, device="cpu")
+    rows = {"obs": steps["observations"], "action": steps["actions"], "reward": np.ones(30, "f4")}
+    with pytest.raises(ValueError, match=r"terminated has 2 in row 0; it must be 0 or 1 in each"):
+        data.from_numpy({**rows, "terminated": np.full(30, 2)}, device="cpu")
 
 
 def test_d4rl_files(tmp_path):

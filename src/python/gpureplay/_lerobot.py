@@ -17,6 +17,7 @@ import numpy as np
 from ._arrow import ArrowTable, arrow, of_files, reading
 from ._episodes import Episode, Episodes, Leaves, is_leaf_of, needed
 from ._schema import STORED_AS
+from ._tables import flags_of
 
 OBS, ACTION, REWARD, DONE, TRUNCATED = "observation", "action", "next.reward", "next.done", "next.truncated"
 _INFO, _FINAL = "complementary_info.", "final/"  # fields of one's own; observations after an episode's last step
@@ -118,8 +119,7 @@ class Folder:
     def _flags(self, field: str) -> np.ndarray:
         if field not in self.fields:
             return np.zeros(self._table.count, np.bool_)
-        found: np.ndarray = self._table.read(self.fields[field], 0, self._table.count)
-        return np.asarray(found.reshape(-1) != 0)
+        return flags_of(self.fields[field], self._table.read(self.fields[field], 0, self._table.count))
 
     def _each(self, spans: list[tuple[int, int]], lengths: list[int], done: np.ndarray, final_reward: float | None
               ) -> Iterator[Episode]:

@@ -90,10 +90,19 @@ def _number_error(table: Table, name: str, array: np.ndarray) -> TypeError:
                      "must be a number for each row")
 
 
+def flags_of(name: str, values: np.ndarray) -> np.ndarray:
+    """(rows,) bool. ValueError: a number is neither 0 nor 1."""
+    values = values.reshape(-1)
+    wrong = np.flatnonzero((values != 0) & (values != 1))  # NaN is among them
+    if wrong.size:
+        raise ValueError(f"{name} has {values[wrong[0]]} in row {wrong[0]}; it must be 0 or 1 in each")
+    return np.asarray(values == 1)
+
+
 def _flags(table: Table, name: str) -> np.ndarray:
     if name not in table.columns:
         return np.zeros(table.rows, np.bool_)
-    return np.asarray(table.whole(name).reshape(-1) != 0)
+    return flags_of(table.called.get(name, name), table.whole(name))
 
 
 def _column(table: Table, field: Field) -> np.ndarray:

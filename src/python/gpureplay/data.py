@@ -31,10 +31,12 @@ ModuleNotFoundError: the format's package is not installed.
 from __future__ import annotations
 
 import contextlib
+import difflib
 import inspect
 import os
 import re
 import shutil
+import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Union
 
@@ -43,6 +45,7 @@ import numpy as np
 from . import _arrow, _lerobot
 from ._bounds import ActionBounds, bounds_of
 from ._buffer import ReplayBuffer
+from ._device import caller_depth
 from ._episodes import (Buffer, Episode, Episodes, Leaves, Progress, fill, is_leaf_of, leaves_of, needed, nested,
                         refuse_capacity, restored, transitions)
 from ._inputs import integer
@@ -336,7 +339,13 @@ def _own_of_file(source: Mapping[str, Any], rewards: Any) -> Iterator[tuple[str,
             continue
         array = found if hasattr(found, "shape") else np.asarray(found)
         if len(array.shape) and array.dtype.kind in "fiub" and array.shape[:1] == shape[:1]:
+            for meant in difflib.get_close_matches(name, _D4RL.keys() - source.keys(), 1, 0.85):
+                _warn_of_name(name, f"D4RL's name is {meant}")
             yield name, array
+
+
+def _warn_of_name(name: str, meant: str) -> None:
+    warnings.warn(f"{name} is read as a field of your own; {meant}", RuntimeWarning, stacklevel=caller_depth())
 
 
 def to_d4rl(buffer: Buffer, path: Path, *, action_bounds: Any = None, partial: bool = False, compression: Any = None,
@@ -452,6 +461,9 @@ def from_numpy(arrays: Mapping[str, Any], *, observation_space: Any = None, acti
     if not isinstance(arrays, Mapping):
         raise TypeError(f"arrays is {arrays!r}; it must be a dict of arrays")
     columns = {f"{name}{leaf}": array for name, value in arrays.items() for leaf, array in leaves_of(value)}
+    for name in _D4RL.keys() & columns.keys():
+        if into is None and _D4RL[name] not in columns:
+            _warn_of_name(name, f"the name here is {_D4RL[name]}, and from_d4rl takes D4RL's names")
     found: Any = _from_table(table_of(columns), into, (observation_space, action_space), action_bounds, settings,
                              progress)
     return found  # type: ignore[no-any-return]
