@@ -21,6 +21,9 @@ import textwrap
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
+sys.dont_write_bytecode = True  # beside the sources
+sys.path.insert(0, str(ROOT / "docs/reference"))
+headers = importlib.import_module("headers")
 RECORD = Path(__file__).with_name("abi.json")
 # gpureplay.sb3 and gpureplay.fast_td3 have the names of the classes whose place they take, which their own tests call.
 MODULES = ["gpureplay", "gpureplay.compare", "gpureplay.data", "gpureplay.envs", "gpureplay.jax", "gpureplay.play",
@@ -46,6 +49,25 @@ def type_name(kind):
 def functions(c_api):
     return {name: f"{result.__name__ if result else 'None'} ({', '.join(map(type_name, arguments))})"
             for name, (result, arguments) in c_api.FUNCTIONS.items()}
+
+
+def c_type(declared):
+    """Of "const float *q" or "int32_t shape[6]" the type: "const float *", "int32_t [6]"."""
+    declared = " ".join(declared.split())
+    return re.sub(r"\s*\b\w+(\[\w*\])?$", r" \1", declared).strip() if " " in declared else declared
+
+
+def signatures():
+    """The types of what functions, callbacks and entry points of plug-ins take and return, as C has them, and of the
+    pointers in structs."""
+    found = {}
+    for one in headers.declarations():
+        if one.kind in ("function", "plug-in", "callback"):
+            found[one.name] = f"{one.kind} {one.result} ({', '.join(map(c_type, one.arguments.split(',')))})"
+        for member, *_ in one.members if one.kind == "struct" else ():
+            if "*" in member or "_fn " in member:
+                found[f"{one.name}: {member}"] = ""
+    return found
 
 
 def constants(c_api):
@@ -213,9 +235,10 @@ def record(library):
             names |= python_names(importlib.import_module(name))
         except ImportError:
             missing.append(name)
-    found = {"version": package.__version__, "functions": functions(c_api), "constants": constants(c_api),
-             "structs": structs(c_api), "defaults": defaults(package.lib, c_api), "presets": presets(package.lib),
-             "options": options(package.lib), "columns": columns(package.lib, c_api, package), "python": names}
+    found = {"version": package.__version__, "functions": functions(c_api), "signatures": signatures(),
+             "constants": constants(c_api), "structs": structs(c_api), "defaults": defaults(package.lib, c_api),
+             "presets": presets(package.lib), "options": options(package.lib),
+             "columns": columns(package.lib, c_api, package), "python": names}
     return {kind: what for kind, what in found.items() if what is not None}, \
         missing + [kind for kind, what in found.items() if what is None]
 
@@ -240,7 +263,7 @@ def changes(promised, found, missing=()):
         elif known_of(was, now) != known_of(was, was):
             lines.append(f"{kind} {name} was {was!r} and is {now!r}")
 
-    for kind in ("functions", "constants", "defaults", "presets", "options", "columns", "python"):
+    for kind in ("functions", "signatures", "constants", "defaults", "presets", "options", "columns", "python"):
         for name, was in promised[kind].items() if kind in found else ():
             if kind == "defaults" and name.endswith((".size", ".reserved")):
                 continue  # of the struct, which may grow, and of its words for later settings: see below
@@ -290,6 +313,9 @@ def plant(found):
     return [
         changed("functions", "gpur_replay_create"),
         changed("functions", "gpur_run_stop", value="c_int32 (c_void_p)"),
+        changed("signatures", "gpur_learner_q_values", value="function gpur_status (double *)"),
+        changed("signatures", "gpur_env_plugin_name"),
+        changed("signatures", "gpur_log_fn", value="callback void (void *)"),
         changed("constants", "UNIFORM", value=7),
         changed("constants", "MAX_STACK"),
         changed("structs", "gpur_step_input", "members", "reward"),
@@ -323,8 +349,8 @@ def main():
         f"{RECORD.name} lacks what is new; --write records it:\n" + textwrap.indent("\n".join(new), "    ")
     for what, other in plant(found):
         assert len(changes(promised, other, missing)) == 1, f"{what} was changed and is not noticed"
-    for (what, other), kind in zip(plant(found), ("functions gpur_replay_create", None, None, "constants MAX_STACK",
-                                                  "member gpur_step_input.reward")):
+    for (what, other), kind in zip(plant(found), ("functions gpur_replay_create", None, None, "signatures gpur_env_plugin_name",
+                                                  None, None, "constants MAX_STACK", "member gpur_step_input.reward")):
         assert kind is None or additions(other, found) == [kind], f"{what} is new and is not noticed"
     count = sum(len(promised[kind]) for kind in promised if kind != "version")
     print(f"test_abi: {count} names of {promised['version']} are as they were" +
