@@ -349,8 +349,9 @@ def main():
         f"{RECORD.name} lacks what is new; --write records it:\n" + textwrap.indent("\n".join(new), "    ")
     for what, other in plant(found):
         assert len(changes(promised, other, missing)) == 1, f"{what} was changed and is not noticed"
-    for (what, other), kind in zip(plant(found), ("functions gpur_replay_create", None, None, "signatures gpur_env_plugin_name",
-                                                  None, None, "constants MAX_STACK", "member gpur_step_input.reward")):
+    for (what, other), kind in zip(plant(found), ("functions gpur_replay_create", None, None,
+                                                  "signatures gpur_env_plugin_name", None, None, "constants MAX_STACK",
+                                                  "member gpur_step_input.reward")):
         assert kind is None or additions(other, found) == [kind], f"{what} is new and is not noticed"
     count = sum(len(promised[kind]) for kind in promised if kind != "version")
     print(f"test_abi: {count} names of {promised['version']} are as they were" +
