@@ -3,11 +3,14 @@
 refused."""
 
 import importlib
+import subprocess
+import sys
 
 import gpureplay
 import gymnasium
 import numpy as np
 import pytest
+from gpureplay import data
 from support import needs_files
 
 CELLS, LONGEST = 6, 30
@@ -88,6 +91,22 @@ def test_a_file_gives_the_same_as_its_buffer(tmp_path):
         assert all(np.array_equal(weights[0][name], other[name]) for name in weights[0])
 
 
+@pytest.mark.parametrize("name", ["rows.parquet", "rows.hdf5"])
+def test_a_data_set_gives_the_same_as_the_buffer_that_reads_it(tmp_path, name):
+    read, write, needed = (data.from_parquet, data.to_parquet, "pyarrow") if name == "rows.parquet" else \
+        (data.from_d4rl, data.to_d4rl, "h5py")
+    pytest.importorskip(needed)
+    write(walked(keep_steps=True), tmp_path / name)
+    one, other = (train(given, device=device).agent.weights
+                  for given, device in ((read(tmp_path / name, device="cpu"), None), (tmp_path / name, "cpu")))
+    assert all(np.array_equal(one[key], other[key]) for key in one)
+    run = subprocess.run([sys.executable, "-m", "gpureplay.train", "offline-dqn", "--data", name, "--steps", "200",
+                          "--out", "run"], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert run.returncode == 0 and (tmp_path / "run/config.json").exists(), run.stderr
+    with pytest.raises(FileNotFoundError, match="mine/none-v0.* is not among the local ones of Minari"):
+        train("mine/none-v0")
+
+
 @needs_files
 def test_a_run_on_a_buffer_goes_on_without_it(tmp_path):
     whole = train(walked(), steps=300)
@@ -136,7 +155,8 @@ def test_what_cannot_be_trained_on_is_refused():
                     terminated=np.zeros(3, bool))
     no_env = {"env": None, "eval_episodes": None}
     for data, options, error, text in (
-        (3, {}, TypeError, "data is 3; it must be the path of a file that ReplayBuffer.save wrote, or a ReplayBuffer"),
+        (3, {}, TypeError, "data is 3; it must be a ReplayBuffer, the path of a file that ReplayBuffer.save wrote, or "
+         "that of a data set"),
         (empty, {}, gpureplay.InvalidArgument, "data has no transitions; there must be 1 or more"),
         (other, {}, gpureplay.InvalidArgument, 'the transitions of data have no field "action"; they must have obs'),
         (negative, no_env, gpureplay.InvalidArgument, '"action" is -1 in row 1; it must be 0 or more'),

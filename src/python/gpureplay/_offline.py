@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import re
 from typing import Any, cast
 
 from ._buffer import ReplayBuffer
@@ -48,11 +49,33 @@ def refuse_other_envs(env: Any) -> None:
                         "evaluation makes its own; None: there are no evaluations")
 
 
+# Of data sets that are no files of `ReplayBuffer.save`, by the ends of their names.
+_READERS = {".parquet": "from_parquet", ".hdf5": "from_d4rl", ".h5": "from_d4rl"}
+
+
+def read_data(data: Any, device: Any) -> Any:
+    """A buffer with the transitions of a data set: a Parquet file, an HDF5 file in D4RL's form, LeRobot's folder, or
+    Minari's id. Other data as they are."""
+    if not isinstance(data, (str, os.PathLike)):
+        return data
+    path = os.fspath(data)
+    reader = _READERS.get(os.path.splitext(path)[1].lower())
+    if os.path.exists(os.path.join(path, "meta", "info.json")):
+        reader = "from_lerobot"
+    elif not os.path.exists(path) and re.fullmatch(r"[\w./-]+-v\d+", path):
+        reader = "from_minari"
+    if reader is None:
+        return data
+    from . import data as data_sets
+
+    return getattr(data_sets, reader)(path, device="auto" if device is None else device)
+
+
 def file_of(data: Any) -> str | None:
     """The path of the file that has the transitions; None: a buffer has them."""
     if isinstance(data, ReplayBuffer):
         return None
     if not isinstance(data, (str, os.PathLike)):
-        raise TypeError(f"data is {data!r}; it must be the path of a file that ReplayBuffer.save wrote, or a "
-                        "ReplayBuffer")
+        raise TypeError(f"data is {data!r}; it must be a ReplayBuffer, the path of a file that ReplayBuffer.save "
+                        "wrote, or that of a data set")
     return os.path.abspath(os.fspath(data))

@@ -38,7 +38,7 @@ from ._inputs import flag
 from ._learner import DQN
 from ._library import (Advice, FileError, GpureplayError, Interrupted, InvalidArgument, Unavailable, check, failed,
                        in_c, lib, text_by, texts_in_c, with_advice)
-from ._offline import NoEnvs, Offline, file_of, refuse_other_envs as refuse_envs_offline
+from ._offline import NoEnvs, Offline, file_of, read_data, refuse_other_envs as refuse_envs_offline
 from ._options import ACTOR_CRITIC, ALL, OFFLINE, PRESETS, keyword_of, option_of, refuse_unknown, system_of, text_of
 from ._progress import Progress
 from ._python_envs import Envs, PythonEnvs
@@ -194,11 +194,16 @@ def train_ga3c(env: Any = None, preset: str | None = None, **arguments: Unpack[G
 @_with_options_of("offline-dqn")
 def train_offline(data: str | os.PathLike[str] | ReplayBuffer | None = None, preset: str | None = None, env: Any = None,
                   **arguments: Unpack[OfflineTraining]) -> TrainResult:
-    """`train` on the transitions of a file that `ReplayBuffer.save` wrote, or of a `ReplayBuffer`, without adding any.
+    """`train` on the transitions of a file that `ReplayBuffer.save` wrote, of a data set, or of a `ReplayBuffer`,
+    without adding any.
 
-    data: None: with resume, where the checkpoint has them. preset: "offline-dqn" (None) or, for continuous actions of
-    -1 to 1, "offline-dpg". env: what evaluations play; None: there are none. n_step, gamma, reward_clip and priorities
-    are those of the data. A step is a train step, in events and `stats`, too."""
+    data: of data sets the path of a Parquet file, of an HDF5 file in D4RL's form or of LeRobot's folder, or the id of
+    Minari's, which `gpureplay.data` reads. None: with resume, where the checkpoint has them.
+    preset: "offline-dqn" (None) or, for continuous actions of -1 to 1, "offline-dpg".
+    env: what evaluations play; None: there are none.
+
+    n_step, gamma, reward_clip and priorities are those of the data. A step is a train step, in events and `stats`,
+    too."""
     return _train_by("train_offline", OFFLINE, "offline-dqn", env, preset,
                      arguments if data is None else {"data": data, **arguments})
 
@@ -239,7 +244,9 @@ class Training:
     def __init__(self, given: Mapping[str, Any], begins_again: bool = False):
         with own_words(system_of(given["preset"])):
             check_folders(given)
-        self._given, self._begins_again, self._is_program = given, begins_again, is_program()
+        self._given = given if given.get("data") is None else \
+            {**given, "data": read_data(given["data"], given["device"])}
+        self._begins_again, self._is_program = begins_again, is_program()
         self._closing = contextlib.ExitStack()
         self._is_done = self._has_said_so = False
         self._stops = 0  # how often a signal came
