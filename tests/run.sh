@@ -58,7 +58,7 @@ lean="-DGPUREPLAY_CUDA=OFF -DGPUREPLAY_BENCH=OFF"
 race_flags="-DCMAKE_C_COMPILER=gcc -DGPUREPLAY_RACE_CHECK=ON -DGPUREPLAY_BLAS=OFF -DCMAKE_C_FLAGS_RELEASE=-O1 $lean"
 
 fuzz_seconds=20
-chosen=() devices="cpu;cuda:0" install=yes with_more= is_named=
+chosen=() devices="cpu;cuda:0" install=yes with_more="" is_named=""
 # Those that build ALE, the reference, a wheel or the library once more, need Ray, stop programs, or repeat a test with
 # the other one; the last is for asan, which sees leaks.
 slow='atari|ray|reference|stops|wheel|install_fetch_content|train.*_in_python|out_of_memory[.]'

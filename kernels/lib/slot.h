@@ -7,11 +7,10 @@
 /* The slot of the row with this id; -1: it is not in the window. `turn` as in gpur_gather_args. */
 GPUR_FN int64_t gpur_slot_of_id(const gpur_window *window, const int64_t *turn, int64_t capacity, int64_t id)
 {
-    const int64_t offset = id - window->first_id;
     if (turn)
         return gpur_turn_slot(turn, capacity, id);
-    if (id < window->first_id || offset >= window->count)
+    if (id < window->first_id || id - window->first_id >= window->count) /* in this order: the difference is a number */
         return -1;
-    const int64_t slot = window->first_slot + offset;
+    const int64_t slot = window->first_slot + (id - window->first_id);
     return slot < capacity ? slot : slot - capacity;
 }

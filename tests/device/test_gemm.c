@@ -6,6 +6,9 @@
 #include "gpureplay/learner.h"
 #include "reference/reference_gemm.h"
 
+#include <signal.h>
+#include <sys/time.h>
+
 #ifdef GPUR_HAS_BLAS
 #include <cblas.h>
 #endif
@@ -282,6 +285,29 @@ TEST(the_host_programs_thread_counts_stay_as_found)
     }
 }
 
+static _Atomic int64_t signals;
+
+static void count_signal(int number)
+{
+    (void)number;
+    atomic_fetch_add(&signals, 1);
+}
+
+/* While oneDNN 2 multiplies by AVX-512 it keeps numbers below the stack, where the frame of a handler is put. */
+TEST(signals_do_not_disturb_products)
+{
+    const struct sigaction action = {.sa_handler = count_signal, .sa_flags = SA_RESTART};
+    const struct itimerval often = {{0, 100}, {0, 100}}, never = {{0, 0}, {0, 0}};
+    struct sigaction before;
+    gpur_device *const device = open_with_threads(test_device_name(), 1);
+    CHECK(sigaction(SIGALRM, &action, &before) == 0 && setitimer(ITIMER_REAL, &often, NULL) == 0);
+    for (int i = 0; i < 200 && !atomic_load(&test_state.failures); i++)
+        check_on_device(device, reference_gemm_shape(512, 128, 128, i % 2, 1), 512, 0);
+    CHECK(setitimer(ITIMER_REAL, &never, NULL) == 0 && sigaction(SIGALRM, &before, NULL) == 0);
+    CHECK(atomic_load(&signals) > 0);
+    gpur_device_close(device);
+}
+
 static void count_lines(void *user, const char *line)
 {
     *(int *)user += strstr(line, "libopenblas-openmp-dev") != NULL;
@@ -357,6 +383,7 @@ int main(int argc, char **argv)
     RUN(products_of_bfloat16_agree_with_the_definition);
     RUN(layers_agree_in_every_arithmetic_and_epilogue_at_any_address);
     RUN(the_host_programs_thread_counts_stay_as_found);
+    RUN(signals_do_not_disturb_products);
     RUN(the_library_has_a_name_and_a_slow_one_is_logged_once);
     RUN(impossible_shapes_are_refused);
     RUN(impossible_runs_are_refused);

@@ -480,8 +480,11 @@ static void run_piece(int64_t piece, int64_t pieces, const void *args)
 {
     conv_run *const r = *(conv_run *const *)args;
     (void)pieces;
+    sigset_t signals;
     const int before = gpur_omp_set_one_thread();
+    gpur_dnnl_hold_signals(&signals);
     const dnnl_status_t status = convolve(r, piece);
+    gpur_dnnl_release_signals(&signals);
     gpur_omp_restore_threads(before);
     if (status != dnnl_success)
         atomic_store(&r->failure, status);

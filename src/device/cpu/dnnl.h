@@ -3,6 +3,30 @@
 #pragma once
 
 #include <oneapi/dnnl/dnnl.h>
+#include <pthread.h>
+#include <signal.h>
+
+/* While version 2 multiplies by AVX-512 it keeps numbers below the stack, where the frame of a signal's handler is put.
+ * So the thread's signals wait meanwhile. */
+static inline void gpur_dnnl_hold_signals(sigset_t *before)
+{
+#if DNNL_VERSION_MAJOR < 3
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, before);
+#else
+    (void)before;
+#endif
+}
+
+static inline void gpur_dnnl_release_signals(const sigset_t *before)
+{
+#if DNNL_VERSION_MAJOR < 3
+    pthread_sigmask(SIG_SETMASK, before, NULL);
+#else
+    (void)before;
+#endif
+}
 
 /* Version 3 has a handle of a layout in memory, version 2 the layout itself; calls take the handle or its address. */
 #if DNNL_VERSION_MAJOR >= 3

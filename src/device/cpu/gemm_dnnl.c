@@ -3,8 +3,8 @@
 #include "device/cpu/cpu.h"
 
 #include "base/numbers.h"
+#include "device/cpu/dnnl.h"
 
-#include <oneapi/dnnl/dnnl.h>
 #include <stdio.h>
 
 enum { NARROW = 16, FEW_ROWS = 32, ROWS_AT_ONCE = 256, TILE_NUMBERS = 8192 };
@@ -63,8 +63,13 @@ static dnnl_status_t multiply_transposed(const gpur_gemm_shape *s, int64_t rows,
 
 int gpur_cpu_multiply(const gpur_gemm_shape *s, int64_t rows, int64_t columns, const float *a, const float *b, float *c)
 {
-    if (is_faster_transposed(s, rows, columns))
-        return (int)multiply_transposed(s, rows, columns, a, b, c);
-    return (int)dnnl_sgemm(s->transpose_a ? 'T' : 'N', s->transpose_b ? 'T' : 'N', rows, columns, s->k, 1.0f, a, s->lda,
-                           b, s->ldb, s->accumulate ? 1.0f : 0.0f, c, s->ldc);
+    sigset_t before;
+    gpur_dnnl_hold_signals(&before);
+    const dnnl_status_t status =
+        is_faster_transposed(s, rows, columns)
+            ? multiply_transposed(s, rows, columns, a, b, c)
+            : dnnl_sgemm(s->transpose_a ? 'T' : 'N', s->transpose_b ? 'T' : 'N', rows, columns, s->k, 1.0f, a, s->lda,
+                         b, s->ldb, s->accumulate ? 1.0f : 0.0f, c, s->ldc);
+    gpur_dnnl_release_signals(&before);
+    return (int)status;
 }
