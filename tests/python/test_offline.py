@@ -3,6 +3,7 @@
 refused."""
 
 import importlib
+import os
 import subprocess
 import sys
 
@@ -100,8 +101,9 @@ def test_a_data_set_gives_the_same_as_the_buffer_that_reads_it(tmp_path, name):
     one, other = (train(given, device=device).agent.weights
                   for given, device in ((read(tmp_path / name, device="cpu"), None), (tmp_path / name, "cpu")))
     assert all(np.array_equal(one[key], other[key]) for key in one)
+    where = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     run = subprocess.run([sys.executable, "-m", "gpureplay.train", "offline-dqn", "--data", name, "--steps", "200",
-                          "--out", "run"], cwd=tmp_path, capture_output=True, text=True, check=False)
+                          "--out", "run"], cwd=tmp_path, env=where, capture_output=True, text=True, check=False)
     assert run.returncode == 0 and (tmp_path / "run/config.json").exists(), run.stderr
     with pytest.raises(FileNotFoundError, match="mine/none-v0.* is not among the local ones of Minari"):
         train("mine/none-v0")
