@@ -30,7 +30,7 @@ GPUR_FN int gpur_hindsight_is_end(const gpur_hindsight_find_args *a, const gpur_
 GPUR_FN int64_t gpur_hindsight_before(const gpur_hindsight_find_args *a, const gpur_window *window, int64_t id)
 {
     const int64_t previous = gpur_hindsight_previous(a, window, id);
-    return previous < id && gpur_hindsight_has(window, previous) ? previous : -1;
+    return previous < id && gpur_window_has(window, previous) ? previous : -1;
 }
 
 /* Writes the places and entries of the episode that ends with row `last`. */
@@ -43,7 +43,7 @@ GPUR_FN void gpur_hindsight_list(const gpur_hindsight_find_args *a, const gpur_w
     const uint64_t first = gpur_atomic_add_u64(a->index.used, length);
     index = length;
     for (int64_t id = last; id >= 0; id = gpur_hindsight_before(a, window, id)) {
-        gpur_hindsight_place *const place = &a->index.places[gpur_hindsight_slot(window, a->capacity, id)];
+        gpur_hindsight_place *const place = &a->index.places[gpur_window_slot(window, a->capacity, id)];
         index--;
         place->stamp = (uint32_t)id;
         place->at = (uint32_t)((first + index) % entries);
@@ -61,7 +61,7 @@ GPUR_KERNEL(hindsight_find)
         const int64_t id = a->first_id + i, previous = gpur_hindsight_previous(a, &window, id);
         const int64_t before = gpur_previous_is_first(previous) ? gpur_previous_id(previous) : -1;
         /* A row that says itself that it is the last of its episode was listed when it was new. */
-        if (before >= 0 && before < id && gpur_hindsight_has(&window, before) &&
+        if (before >= 0 && before < id && gpur_window_has(&window, before) &&
             !gpur_hindsight_is_end(a, &window, before))
             gpur_hindsight_list(a, &window, before);
         if (gpur_hindsight_is_end(a, &window, id))

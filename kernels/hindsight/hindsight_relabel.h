@@ -29,11 +29,11 @@ GPUR_FN int64_t gpur_relabel_oldest(const gpur_hindsight_relabel_args *a, const 
                                     const gpur_relabel *r)
 {
     int64_t gone = -1, is_there = r->place.index;
-    if (gpur_hindsight_has(window, gpur_hindsight_id(&a->index, a->capacity, &r->place, r->id, 0)))
+    if (gpur_window_has(window, gpur_hindsight_id(&a->index, a->capacity, &r->place, r->id, 0)))
         return 0;
     while (is_there - gone > 1) {
         const int64_t middle = gone + (is_there - gone) / 2;
-        if (gpur_hindsight_has(window, gpur_hindsight_id(&a->index, a->capacity, &r->place, r->id, middle)))
+        if (gpur_window_has(window, gpur_hindsight_id(&a->index, a->capacity, &r->place, r->id, middle)))
             is_there = middle;
         else
             gone = middle;
@@ -61,7 +61,7 @@ GPUR_FN gpur_relabel gpur_relabel_draw(const gpur_hindsight_relabel_args *a, con
     gpur_relabel r;
     r.id = (uint64_t)bits.v[0] * (goals + 1) >> 32 < goals ? a->ids[b] : -1;
     r.random = (uint64_t)bits.v[3] << 32 | bits.v[2];
-    if (!gpur_hindsight_has(window, r.id))
+    if (!gpur_window_has(window, r.id))
         r.id = -1;
     return r;
 }
@@ -71,7 +71,7 @@ GPUR_FN void gpur_relabel_choose(const gpur_hindsight_relabel_args *a, const gpu
 {
     if (r->id < 0)
         return;
-    r->place = a->index.places[gpur_hindsight_slot(window, a->capacity, r->id)];
+    r->place = a->index.places[gpur_window_slot(window, a->capacity, r->id)];
     if (r->place.index >= r->place.length || r->place.stamp != (uint32_t)r->id)
         r->id = -1;
     else
@@ -88,7 +88,7 @@ GPUR_FN const unsigned char *gpur_relabel_achieved(const gpur_hindsight_relabel_
     const int64_t listed = index + is_next == r->place.index
                                ? r->id
                                : gpur_hindsight_id(&a->index, a->capacity, &r->place, r->id, index + is_next);
-    const int64_t id = gpur_hindsight_has(window, listed) ? listed : r->id;
+    const int64_t id = gpur_window_has(window, listed) ? listed : r->id;
     return gpur_hindsight_row(window, a->ring, a->pitch, a->capacity, id) +
            (is_next ? a->achieved_offset : a->next_achieved_offset);
 }
@@ -196,7 +196,7 @@ GPUR_FN void gpur_relabel_tile(const gpur_hindsight_relabel_args *a, const gpur_
     for (int64_t i = 0; i < rows; i++) {
         r[i] = gpur_relabel_draw(a, window, step, b + i);
         if (r[i].id >= 0)
-            gpur_prefetch(&a->index.places[gpur_hindsight_slot(window, a->capacity, r[i].id)]);
+            gpur_prefetch(&a->index.places[gpur_window_slot(window, a->capacity, r[i].id)]);
     }
     for (int64_t i = 0; i < rows; i++) {
         gpur_relabel_choose(a, window, &r[i]);

@@ -3,23 +3,13 @@
 #pragma once
 
 #include "kernels/args_hindsight.h"
+#include "kernels/lib/slot.h"
 #include "kernels/target/thread.h"
-
-GPUR_FN int gpur_hindsight_has(const gpur_window *window, int64_t id)
-{
-    return id >= window->first_id && id - window->first_id < window->count;
-}
-
-GPUR_FN int64_t gpur_hindsight_slot(const gpur_window *window, int64_t capacity, int64_t id)
-{
-    const int64_t slot = window->first_slot + (id - window->first_id);
-    return slot < capacity ? slot : slot - capacity;
-}
 
 GPUR_FN const unsigned char *gpur_hindsight_row(const gpur_window *window, const unsigned char *ring, int64_t pitch,
                                                 int64_t capacity, int64_t id)
 {
-    return ring + gpur_hindsight_slot(window, capacity, id) * pitch;
+    return ring + gpur_window_slot(window, capacity, id) * pitch;
 }
 
 /* The entry of row `index` of an episode, of which a row has this place. */
