@@ -13,12 +13,22 @@ typedef struct target {
     int64_t env_steps, train_steps;
 } target;
 
+/* Copies the learner's weights to apex->weights. */
+static gpur_status read_weights(gpur_apex *apex)
+{
+    gpur_mutex_lock(&apex->policies_lock);
+    gpur_status status = gpur_actor_policies_pull(&apex->policies, apex->learner);
+    if (status == GPUR_OK)
+        status = gpur_actor_policies_get_weights(&apex->policies, apex->weights);
+    gpur_mutex_unlock(&apex->policies_lock);
+    return status;
+}
+
 static gpur_status broadcast(gpur_apex *apex)
 {
     const double begin = gpur_clock_seconds();
     GPUR_TRY(gpur_learner_check_weights(apex->learner, NULL));
-    GPUR_TRY(gpur_actor_policies_pull(&apex->policies, apex->learner));
-    GPUR_TRY(gpur_actor_policies_get_weights(&apex->policies, apex->weights));
+    GPUR_TRY(read_weights(apex));
     gpur_shared_broadcast(&apex->shared, apex->weights);
     gpur_mutex_lock(&apex->core.lock);
     apex->counts.broadcasts++;

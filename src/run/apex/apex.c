@@ -150,6 +150,7 @@ static void destroy(gpur_run *core)
     gpur_policy_destroy(apex->evaluated);
     gpur_block_format_destroy(apex->format);
     gpur_apex_free_config(apex);
+    gpur_mutex_close(&apex->policies_lock);
     gpur_mutex_close(&apex->set_lock);
     gpur_run_close(core);
     free(apex->weights);
@@ -170,6 +171,7 @@ static gpur_status build(gpur_apex *apex, const gpur_run_config *run, const gpur
 {
     GPUR_TRY(gpur_run_open(&apex->core, &run_system, run));
     GPUR_TRY(gpur_mutex_open(&apex->set_lock, "a run of Ape-X"));
+    GPUR_TRY(gpur_mutex_open(&apex->policies_lock, "the weights of a run of Ape-X"));
     GPUR_TRY(gpur_apex_configure(apex, config));
     GPUR_TRY(open_format(apex));
     GPUR_TRY(open_weights(apex));

@@ -76,6 +76,7 @@ struct gpur_apex {
     char *folder_name; /* NULL: none */
     gpur_block_format *format;
     int64_t max_message;          /* bytes of the longest one that an actor may send */
+    gpur_mutex policies_lock;     /* held from a pull of `policies` until its weights are read */
     gpur_actor_policies policies; /* on the learner's device: through them weights are broadcast */
     unsigned char *weights;       /* (weights_bytes) */
     gpur_shared shared;

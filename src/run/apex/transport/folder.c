@@ -68,6 +68,16 @@ struct gpur_folder_side {
     double next;                 /* seconds: when it looks again */
 };
 
+/* Under the lock of the policies. */
+static gpur_status write_weights(gpur_apex *apex)
+{
+    const folder_paths *const paths = &apex->folder->paths;
+    GPUR_TRY(gpur_actor_policies_pull(&apex->policies, apex->learner));
+    if (apex->policies.critic)
+        GPUR_TRY(gpur_actor_policies_save_critic(&apex->policies, paths->critic));
+    return gpur_policy_save(apex->policies.acting, paths->model, NULL);
+}
+
 /* Writes the weights if it is time. */
 static gpur_status broadcast_when_due(gpur_apex *apex)
 {
@@ -75,10 +85,10 @@ static gpur_status broadcast_when_due(gpur_apex *apex)
     if (f->taken < f->next_model)
         return GPUR_OK;
     f->next_model = f->taken + FILES_A_MODEL;
-    GPUR_TRY(gpur_actor_policies_pull(&apex->policies, apex->learner));
-    if (apex->policies.critic)
-        GPUR_TRY(gpur_actor_policies_save_critic(&apex->policies, f->paths.critic));
-    return gpur_policy_save(apex->policies.acting, f->paths.model, NULL);
+    gpur_mutex_lock(&apex->policies_lock);
+    const gpur_status status = write_weights(apex);
+    gpur_mutex_unlock(&apex->policies_lock);
+    return status;
 }
 
 static gpur_status read_block(const gpur_apex *apex, const char *path, int64_t *bytes)
