@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from ._episodes import needed
+from ._paths import Replacing
 
 _N_STEP, _GAMMA = b"n_step", b"gamma"  # in the metadata of transitions of several steps
 _SHAPE = b"shape"  # in the metadata of a column whose values have several axes
@@ -69,21 +70,23 @@ def record_batches(parts: Iterable[Mapping[str, np.ndarray]], steps: tuple[int, 
     return schema, batches()
 
 
-def write_parquet(path: str, parts: Iterable[Mapping[str, np.ndarray]], steps: tuple[int, float] | None,
+def write_parquet(file: Replacing, parts: Iterable[Mapping[str, np.ndarray]], steps: tuple[int, float] | None,
                   done: Callable[[int], Any]) -> None:
     """done: is called with the rows that were written."""
     pa, parquet = arrow(), needed("pyarrow.parquet", "Parquet's form")
     schema, batches = record_batches(parts, steps)
     held: list[Any] = []
-    with parquet.ParquetWriter(path, schema) as writer:
+    with file.written(parquet.ParquetWriter)(file.part, schema) as writer:
+        write = file.written(writer.write_table)
         for batch in batches:
             held.append(batch)
             if sum(one.nbytes for one in held) >= _GROUP_BYTES:
-                writer.write_table(pa.Table.from_batches(held))
+                write(pa.Table.from_batches(held))
                 held = []
             done(batch.num_rows)
         if held:
-            writer.write_table(pa.Table.from_batches(held))
+            write(pa.Table.from_batches(held))
+        file.written(writer.close)()
 
 
 # From Arrow.
@@ -111,7 +114,9 @@ class ArrowTable:
             yield piece.column(0).combine_chunks()
 
     def _tables(self, name: str, first: int, end: int) -> Iterator[Any]:
-        """Tables of the column alone."""
+        """Tables of the column alone. KeyError: there is none."""
+        if name not in self.columns:
+            raise KeyError(f"the data set's files have no column {name!r}; they have {', '.join(self.columns)}")
         at = bisect.bisect_right(self._ends, first)
         while first < end and at < len(self._counts):
             begin = self._ends[at] - self._counts[at]

@@ -265,6 +265,8 @@ class _Filler:
         add, columns = self.writer.add, list(rest.items())
         for t in range(len(obs) - 1):
             add(obs=obs[t:t + 1], next_obs=obs[t + 1:t + 2], **{name: array[t:t + 1] for name, array in columns})
+        if not any(rest[name][-1].any() for name in _ENDS):
+            self.writer.reset()
 
 
 # Into lanes: each plays one episode after another.

@@ -8,6 +8,7 @@ import io
 import json
 import math
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -54,14 +55,25 @@ def fields_of(features: Mapping[str, Any], observations: Sequence[str] | None) -
 
 def _features_of(root: Path) -> dict[str, Any]:
     wanted = "it must be the folder of a data set of LeRobot's in its form 2.0 to 3.0"
+    if not root.is_dir():
+        kind, what = (NotADirectoryError, "is no folder") if root.exists() else (FileNotFoundError, "is not there")
+        raise kind(f"folder is {str(root)!r}, which {what}; {wanted}")
     try:
-        features = json.loads((root / "meta/info.json").read_text(encoding="utf-8"))["features"]
+        info = json.loads((root / "meta/info.json").read_text(encoding="utf-8"))
+        features = info["features"]
     except FileNotFoundError as error:
-        raise FileNotFoundError(f"{root} has no meta/info.json; {wanted}") from error
-    except (ValueError, KeyError, TypeError, NotADirectoryError) as error:
+        raise FileNotFoundError(f"folder is {str(root)!r}, which has no meta/info.json; {wanted}") from error
+    except (ValueError, KeyError, TypeError, OSError) as error:
         raise ValueError(f"{root}/meta/info.json has no JSON object with \"features\" ({error!r}); {wanted}") from error
     if not isinstance(features, dict):
         raise ValueError(f"{root}/meta/info.json has features {features!r}, which are no object; {wanted}")
+    for name, feature in features.items():
+        if not isinstance(feature, dict) or not {"dtype", "shape"} <= feature.keys():
+            raise ValueError(f"{root}/meta/info.json has the feature {name!r}: {feature!r}, which has no \"dtype\" and "
+                             f"\"shape\"; {wanted}")
+    version = info.get("codebase_version")
+    if not re.fullmatch(r"v?(2\.[0-9]+|3\.0)", str(version)):
+        raise ValueError(f"{root}/meta/info.json has codebase_version {version!r}; it must be v2.0 to v3.0")
     return features
 
 

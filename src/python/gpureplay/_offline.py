@@ -9,6 +9,7 @@ from typing import Any, cast
 
 from ._buffer import ReplayBuffer
 from ._config import RunConfigs
+from ._door import is_program
 from ._library import InvalidArgument, lib
 from ._python_envs import Envs
 from ._run import LibraryRun, OnEvent, Reporter
@@ -68,7 +69,15 @@ def read_data(data: Any, device: Any) -> Any:
         return data
     from . import data as data_sets
 
-    return getattr(data_sets, reader)(path, device="auto" if device is None else device)
+    try:
+        return getattr(data_sets, reader)(path, device="auto" if device is None else device)
+    except (OSError, ValueError) as error:
+        if len(error.args) == 1:
+            error.args = (re.sub(r"^(source|path|folder|dataset) is ", f"{'--' * is_program()}data is ",
+                                 str(error.args[0])),)
+        raise
+    except KeyError as error:
+        raise InvalidArgument(error.args[0]) from error
 
 
 def file_of(data: Any) -> str | None:

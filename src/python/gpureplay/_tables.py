@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import _c_api
+from ._blocks import BlockWriter
 from ._buffer import ReplayBuffer
 from ._device import caller_depth
 from ._episodes import (Buffer, Episode, Episodes, Held, Progress, chains_of, equal_rows, fill, is_leaf_of, overwritten,
@@ -17,6 +18,7 @@ from ._episodes import (Buffer, Episode, Episodes, Held, Progress, chains_of, eq
 from ._inputs import convert
 from ._library import InvalidArgument
 from ._schema import PREVIOUS, STEP_REWARD, STORED_AS, Field
+from ._writer import Writer
 
 _ROWS_AT_A_TIME = 2**14
 _ENDS = ("terminated", "truncated")
@@ -128,9 +130,9 @@ def _are_several(table: Table) -> bool:
     return STEP_REWARD.name in table.columns and PREVIOUS.name in table.columns
 
 
-def episodes_in(table: Table, max_episode_steps: int | None = None) -> Episodes:
+def episodes_in(table: Table, max_episode_steps: int | None = None, keeps_flags: bool = False) -> Episodes:
     """The episodes of a data set. One ends where a row is terminated or truncated, where the next one's obs is another
-    than next_obs, after max_episode_steps, and with the last row.
+    than next_obs, after max_episode_steps, and with the last row, which counts as truncated unless keeps_flags.
 
     Without next_obs it is the next row's obs, and the last row of an episode that is not terminated only has the last
     observation. What comes after the step that terminated is zeros then. KeyError: rows are no steps."""
@@ -141,7 +143,12 @@ def episodes_in(table: Table, max_episode_steps: int | None = None) -> Episodes:
     for places in chains_of(held):
         last = places[-1]
         is_whole = has_next or bool(terminated[last]) or (_are_several(table) and bool(truncated[last]))
+        truncated[last] |= not terminated[last] and not keeps_flags
         rows.append(_Rows(places, len(places) - (not is_whole)))
+    cut = sum(one.steps < len(one.places) for one in rows) if _are_several(table) else 0
+    if cut:
+        warnings.warn(f"{cut} episodes of the data set go on, whose newest transition is left out: what follows it is "
+                      "not all there", RuntimeWarning, stacklevel=caller_depth())
     rows = [one for one in rows if one.steps > 0]
     if not all(len(one.places) == one.places[-1] - one.places[0] + 1 for one in rows):
         table = table._replace(columns={name: table.whole(name) for name in table.columns})
@@ -149,15 +156,18 @@ def episodes_in(table: Table, max_episode_steps: int | None = None) -> Episodes:
     return Episodes(lengths, _read(table, rows, terminated, truncated))
 
 
+def lengths_in(table: Table) -> np.ndarray:
+    """How many transitions of several steps end with each end of an episode: at least as many as there are episodes."""
+    ended = _flags(table, "terminated") | _flags(table, "truncated")
+    return np.bincount(np.cumsum(ended) - ended)
+
+
 def _held(table: Table, ended: np.ndarray, max_episode_steps: int | None) -> Held:
     """Which rows follow each other: by `id` and `previous`, if there are these columns, else those that are beside each
     other."""
     count = table.rows
-    if {"id", PREVIOUS.name} <= table.columns.keys():
-        ids = _column(table, Field("id", (), _INT64))
-        previous = _column(table, PREVIOUS)
-        if (np.diff(ids) <= 0).any():
-            raise ValueError("the ids of the data set do not rise; its rows must be in their order")
+    if _has_links(table):
+        ids, previous = _links_of(table)
         before = np.where(previous < 0, -1, places_of(ids, previous))
         return Held(ids, before, before < 0, ended)
     follows = np.zeros(count, np.bool_)
@@ -169,6 +179,18 @@ def _held(table: Table, ended: np.ndarray, max_episode_steps: int | None) -> Hel
         steps = np.arange(count) - np.repeat(firsts, np.diff([*firsts, count]))
         follows &= steps % max_episode_steps != 0
     return Held(np.arange(count), np.where(follows, np.arange(count) - 1, -1), ~follows, ended)
+
+
+def _has_links(table: Table) -> bool:
+    return {"id", PREVIOUS.name} <= table.columns.keys()
+
+
+def _links_of(table: Table) -> tuple[np.ndarray, np.ndarray]:
+    """The ids of rows, and of those before them in their episodes."""
+    ids = _column(table, Field("id", (), _INT64))
+    if (np.diff(ids) <= 0).any():
+        raise ValueError("the ids of the data set do not rise; its rows must be in their order")
+    return ids, _column(table, PREVIOUS)
 
 
 def _fits(table: Table) -> np.ndarray:
@@ -214,7 +236,8 @@ def _episode(table: Table, rows: dict[str, np.ndarray], steps: int, terminated: 
     ends = [np.zeros(steps, np.bool_), np.zeros(steps, np.bool_)]
     if steps == len(terminated):
         ends[0][-1], ends[1][-1] = terminated[-1], truncated[-1]
-    ends[1][-1] |= not ends[0][-1]
+    else:
+        ends[1][-1] = True
     known = {"reward", *((STEP_REWARD.name, "discount") if several else ())}
     extras = {name: array[:steps] for name, array in rows.items()
               if name not in known and not any(is_leaf_of(name, root) for root in ("obs", "next_obs", "action"))}
@@ -256,11 +279,13 @@ def put(buffer: Buffer, table: Table, progress: Progress | None, max_episode_ste
         raise InvalidArgument(other)
     if isinstance(buffer, ReplayBuffer) and finished:
         before = overwritten(buffer)
-        _put_rows(buffer, table, progress)
+        _put_rows(buffer, table, progress) if buffer._spec.config.layout == _c_api.LAYOUT_ROWS else \
+            _put_blocks(buffer, table, progress)
         tell_overwritten(buffer, before)
         return
     before = buffer.stats.appended if isinstance(buffer, ReplayBuffer) else 0
-    episodes = episodes_in(table, max_episode_steps)
+    were_stored = isinstance(buffer, ReplayBuffer) and buffer._spec.config.n_step == 1 and "id" in table.columns
+    episodes = episodes_in(table, max_episode_steps, keeps_flags=were_stored)
     priorities: list[np.ndarray] = []
     fill(buffer, episodes._replace(each=_with_priorities(episodes.each, priorities)), progress)
     if isinstance(buffer, ReplayBuffer):
@@ -276,13 +301,28 @@ def _with_priorities(episodes: Iterator[Episode], found: list[np.ndarray]) -> It
 
 def _are_finished(buffer: ReplayBuffer, table: Table) -> bool:
     """Whether the rows are transitions as the buffer stores them."""
-    config = buffer._spec.config
+    config, has_links = buffer._spec.config, PREVIOUS in buffer.fields
     stores_next = any(is_leaf_of(field.name, "next_obs") for field in buffer.fields)
-    return config.layout == _c_api.LAYOUT_ROWS and PREVIOUS not in buffer.fields \
+    return (config.layout == _c_api.LAYOUT_ROWS or _go_in_blocks(buffer, table)) \
+        and (not has_links or (_has_links(table) and not _clips_sums(buffer, table))) \
         and (_has_next(table) or not stores_next) \
         and (not _are_several(table) if config.n_step == 1 else "discount" in table.columns) \
         and not (_are_several(table) and _other_steps(buffer, table)) \
         and (buffer._flattener is None or "obs" in table.columns)
+
+
+def _go_in_blocks(buffer: ReplayBuffer, table: Table) -> bool:
+    """Whether rows with stacks of frames cannot be added as steps: they are several, or of steps a frame is wanted."""
+    shape = next((field.shape for field in buffer.fields if field.name == "obs"), None)
+    return {"obs", "next_obs"} <= table.columns.keys() and table.part(["obs"], 0, 1)["obs"].shape[1:] == shape and (
+        buffer._spec.config.n_step > 1 or buffer._spec.observations == _c_api.OBSERVATIONS_FRAMES)
+
+
+def _clips_sums(buffer: ReplayBuffer, table: Table) -> bool:
+    """Whether the buffer would clip rewards that are sums."""
+    clip = float(buffer._spec.config.reward_clip)
+    return int(buffer._spec.config.n_step) > 1 and clip > 0 and "reward" in table.columns \
+        and bool((np.abs(table.whole("reward")) > np.float32(clip)).any())
 
 
 def _other_steps(buffer: ReplayBuffer, table: Table) -> str | None:
@@ -314,14 +354,23 @@ def _steps_in_words(n_step: int, gamma: float, found: str) -> str:
             "same, or the data set one of a buffer with keep_steps=True")
 
 
-def _put_rows(buffer: ReplayBuffer, table: Table, progress: Progress | None) -> None:
+def _names_of_rows(buffer: ReplayBuffer, table: Table) -> list[str]:
+    """The columns of finished transitions that the buffer stores. ValueError, TypeError: it cannot."""
     refuse_capacity(buffer.capacity, table.rows)
-    fields = [field.name for field in buffer.fields]
-    has_field = "priority" in fields
-    given = [name for name in table.columns if name not in ("id", "previous")]
+    if _clips_sums(buffer, table):
+        raise InvalidArgument(f"reward_clip is {buffer._spec.config.reward_clip:g} and the data set has rewards beyond "
+                              "it, which are sums of several; it must be 0, with which they stay as they are")
+    fields = [field.name for field in buffer.fields if field != PREVIOUS]
+    given = [name for name in table.columns if name not in ("id", PREVIOUS.name)]
     refuse_fields([name for name in fields if name != "truncated"], given)
-    names = [name for name in given if name in (*fields, "priority")]
-    writer, before, done = buffer.writer(1, "disabled"), buffer.stats.appended, 0
+    return [name for name in given if name in (*fields, "priority")]
+
+
+def _put_rows(buffer: ReplayBuffer, table: Table, progress: Progress | None) -> None:
+    names = _names_of_rows(buffer, table)
+    has_field = any(field.name == "priority" for field in buffer.fields)
+    writer, before, done = Writer(buffer, 1, "disabled", links=False), buffer.stats.appended, 0
+    links = _moved_links(table, before) if PREVIOUS in buffer.fields else None
     priorities: list[np.ndarray] = []
     try:
         for part in table.parts(names):
@@ -330,12 +379,57 @@ def _put_rows(buffer: ReplayBuffer, table: Table, progress: Progress | None) -> 
             for name in ("terminated", "truncated"):
                 if name in part:
                     part[name] = part[name].reshape(-1) != 0
+            if links is not None:
+                _refuse_others(buffer, before + done)
+                part[PREVIOUS.name] = links[done:done + len(part[names[0]])]
             done += writer.extend(**part)
             if progress is not None:
                 progress(done, table.rows)
     finally:
         writer.close()
     _put_priorities(buffer, before, priorities)
+
+
+def _put_blocks(buffer: ReplayBuffer, table: Table, progress: Progress | None) -> None:
+    """Episode by episode, where the buffer links transitions."""
+    names, before, done = _names_of_rows(buffer, table), buffer.stats.appended, 0
+    order, begins = np.arange(table.rows), np.zeros(table.rows, np.bool_)
+    if PREVIOUS in buffer.fields:
+        chains = list(chains_of(_held(table, begins, None)))
+        order, begins[np.cumsum([0, *map(len, chains[:-1])])] = np.concatenate(chains), True
+    if (np.diff(order) != 1).any():
+        table = table._replace(columns={name: table.whole(name)[order] for name in names})
+    priorities: list[np.ndarray] = []
+    most, writer = max(1, int(buffer.config["block_rows"]) // 2), BlockWriter(buffer)
+    try:
+        for part in table.parts(names):
+            if "priority" in part:
+                priorities.append(part["priority"])
+            for first in range(0, len(part["reward"]), most):
+                rows = {name: array[first:first + most] for name, array in part.items()}
+                writer.append(rows, begins[done:done + len(rows["reward"])])
+                done += len(rows["reward"])
+            if progress is not None:
+                progress(done, table.rows)
+    finally:
+        writer.close()
+    _put_priorities(buffer, before, priorities)
+
+
+def _moved_links(table: Table, first_id: int) -> np.ndarray:
+    """`previous` of the rows as their ids are from first_id on. One whose row before is not there begins an episode."""
+    ids, previous = _links_of(table)
+    named = np.where(previous < -1, -2 - previous, previous)  # of the first of an episode the last of the one before
+    places = np.where(named < 0, -1, places_of(ids, named))
+    moved = first_id + places
+    return np.where(places < 0, -1, np.where(previous < 0, -2 - moved, moved))
+
+
+def _refuse_others(buffer: ReplayBuffer, appended: int) -> None:
+    """InvalidArgument: links, which are ids, would be those of other transitions."""
+    if buffer.stats.appended != appended:
+        raise InvalidArgument("others added transitions meanwhile, and the links of the data set are those of ids that "
+                              "follow each other; let nobody else add until it is read")
 
 
 def _put_priorities(buffer: ReplayBuffer, first_id: int, found: list[np.ndarray]) -> None:

@@ -538,15 +538,16 @@ class Writer(Handle):
 
     _kind = "writer"
 
-    def __init__(self, buffer: Buffer, num_envs: int = 1, autoreset: Any = None):
+    def __init__(self, buffer: Buffer, num_envs: int = 1, autoreset: Any = None, links: bool = True):
+        """links: False: finished transitions have their field "previous", where there is one."""
         num_envs = integer("num_envs", num_envs, 1, 2**31 - 1)
-        self._links = buffer._spec.sequences  # finished transitions: the library fills in "previous"
+        self._links = links and buffer._spec.sequences  # the library fills in "previous" of finished transitions
         fields = [field for field in buffer.fields if not self._links or field != PREVIOUS]
         steps = _with_truncated(fields)
         policy = _autoreset_of(autoreset, num_envs, steps, bool(buffer._spec.config.check_finite))
         self._lock, self._shared = threading.RLock(), SharedState()
         by_env = self._links and not buffer._tracks_episodes  # the library links the steps of one environment
-        super().__init__(functools.partial(_open_writer, buffer, 1 if by_env else num_envs, policy.mode),
+        super().__init__(functools.partial(_open_writer, buffer, 1 if by_env else num_envs, policy.mode, self._links),
                          lib.gpur_writer_destroy, (buffer,), self._shared.handle)  # type: ignore[arg-type]
         self._tracker = EpisodeTracker(self, buffer, num_envs, policy.mode) if buffer._tracks_episodes else None
         # So the others have writers of their own, and where there are some, also what `extend` is given, once it is.
@@ -802,17 +803,17 @@ class _EnvWriter(Handle):
     _kind = "writer"
 
     def __init__(self, buffer: Buffer):
-        super().__init__(functools.partial(_open_writer, buffer, 1, "disabled"), lib.gpur_writer_destroy,
+        super().__init__(functools.partial(_open_writer, buffer, 1, "disabled", True), lib.gpur_writer_destroy,
                          (buffer,))  # type: ignore[arg-type]
         buffer._users.add(self)
 
 
-def _open_writer(buffer: Buffer, num_envs: int, mode: str, address: int) -> None:
+def _open_writer(buffer: Buffer, num_envs: int, mode: str, links: bool, address: int) -> None:
     """Opens a writer of the library, whose address it writes to `address`."""
     config = _c_api.WriterConfig()
     check(lib.gpur_writer_config_init(ctypes.addressof(config), ctypes.sizeof(config)))
     config.num_envs, config.observations = num_envs, buffer._spec.observations
-    config.link_appends = buffer._spec.sequences
+    config.link_appends = links and buffer._spec.sequences
     if buffer._tracks_episodes:
         config.autoreset = AUTORESETS.index(mode)
     buffer._call(lib.gpur_writer_open, ctypes.addressof(config), address)  # type: ignore[attr-defined]

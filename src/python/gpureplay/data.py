@@ -34,7 +34,6 @@ import contextlib
 import difflib
 import inspect
 import os
-import re
 import shutil
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -50,8 +49,10 @@ from ._episodes import (Buffer, Episode, Episodes, Leaves, Progress, fill, is_le
                         refuse_capacity, restored, transitions)
 from ._inputs import integer
 from ._lanes import LaneBuffer
+from ._paths import MINARI_ID, Replacing, file_to_read, path_of, writing
 from ._schema import Field
-from ._tables import NOT_OWN, Table, default_fields, episodes_in, missing_of_steps, put, refuse_no_steps, table_of
+from ._tables import (NOT_OWN, Table, default_fields, episodes_in, lengths_in, missing_of_steps, put, refuse_no_steps,
+                      table_of)
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
@@ -85,7 +86,8 @@ def _made(fields: Any, action_space: Any, lengths: np.ndarray, settings: dict[st
     stack, n_step = (integer(name, settings.get(name) or 1) for name in ("frame_stack", "n_step"))
     if (stack > 1 or settings.get("layout") == "frames") and settings.get("extra_frames") is None:
         beside = 1 if settings.get("observations") == "frames" else stack  # where stacks begin as others do
-        settings["extra_frames"] = max(rows // 64, 64 * (stack + 2 * n_step)) + beside * len(lengths)
+        of_blocks = max(128, rows // 1000) * (stack + n_step) if n_step > 1 else 0
+        settings["extra_frames"] = max(rows // 64, 64 * (stack + 2 * n_step)) + beside * len(lengths) + of_blocks
     return ReplayBuffer(max(rows, 2) if capacity is None else capacity, fields, action_space, **settings)
 
 
@@ -102,6 +104,7 @@ def _from_table(table: Table, into: Any, spaces: tuple[Any, Any], action_bounds:
         takes_rows = any(is_leaf_of(name, "next_obs") for name in table.columns) or \
             (spaces[0] is None and bool(missing_of_steps(table)))
         into = _made(fields, action_space, np.ones(table.rows, np.int64) if takes_rows and not _has_frames(settings)
+                     else lengths_in(table) if "discount" in table.columns and (settings.get("n_step") or 1) != 1
                      else episodes_in(table, max_episode_steps).lengths, settings)
     put(into, table, progress, max_episode_steps)
     return into
@@ -136,6 +139,8 @@ def from_minari(dataset: Any, *, action_bounds: Any = None, into: B | None = Non
     those are taken that have the name of a field of `into`."""
     minari = needed("minari", "from_minari")
     name = dataset
+    if isinstance(dataset, str) and not MINARI_ID.fullmatch(dataset):
+        raise ValueError(f"dataset is {dataset!r}; it must be the id of a dataset, such as \"namespace/name-v0\"")
     if isinstance(dataset, str):
         with _read_by_minari(name):
             dataset = minari.load_dataset(dataset)
@@ -148,7 +153,8 @@ def from_minari(dataset: Any, *, action_bounds: Any = None, into: B | None = Non
     bounds = bounds_of(action_bounds, dataset.action_space)
     if not _is_given(into, settings):
         buffer = _made(dataset.observation_space, _scaled_space(bounds, dataset.action_space), lengths, settings)
-    episodes = Episodes(lengths, map(_of_minari, dataset.iterate_episodes()))
+    each = map(_of_minari, dataset.iterate_episodes())
+    episodes = Episodes(lengths, _with_infos_told(each) if into is None else each)
     fill(buffer, episodes if bounds is None else bounds.store(episodes), progress)
     return buffer  # type: ignore[no-any-return]
 
@@ -176,6 +182,16 @@ def _of_minari(episode: Any) -> Episode:
                    np.asarray(episode.rewards).reshape(-1), terminated, truncated, extras)
 
 
+def _with_infos_told(each: Iterator[Episode]) -> Iterator[Episode]:
+    """Warns of infos of which the buffer, made for the dataset's spaces, has no fields."""
+    for at, episode in enumerate(each):
+        if at == 0 and episode.extras:
+            warnings.warn(f"the dataset has infos, {', '.join(episode.extras)}, which are left out; a buffer that is "
+                          "given as into= gets those of which it has fields", RuntimeWarning,
+                          stacklevel=caller_depth())
+        yield episode
+
+
 def to_minari(buffer: Buffer, dataset_id: str, *, observation_space: Any = None, action_space: Any = None,
               action_bounds: Any = None, partial: bool = False, progress: Progress | None = None, **metadata: Any
               ) -> Any:
@@ -185,7 +201,7 @@ def to_minari(buffer: Buffer, dataset_id: str, *, observation_space: Any = None,
     Images are stored without loss unless jpeg_encoding=True is among them; Minari before 0.5.4 stores JPEGs."""
     _refuse_others(buffer)
     minari = needed("minari", "to_minari")
-    if not isinstance(dataset_id, str) or not re.search(r"-v\d+$", dataset_id):
+    if not isinstance(dataset_id, str) or not MINARI_ID.fullmatch(dataset_id):
         raise ValueError(f"dataset_id is {dataset_id!r}; it must be a text such as \"namespace/name-v0\"")
     collector: Any = needed("minari.data_collector", "to_minari")
     bounds = bounds_of(action_bounds, action_space)
@@ -196,22 +212,34 @@ def to_minari(buffer: Buffer, dataset_id: str, *, observation_space: Any = None,
     if "jpeg_encoding" in inspect.signature(minari.create_dataset_from_buffers).parameters:
         metadata.setdefault("jpeg_encoding", False)
     dataset, done, episodes = None, 0, _restored(buffer, partial, bounds)
+    path, wanted = _new_minari_path(dataset_id)
     try:
         for group in _groups(episodes.each):
             buffers = [_to_minari(collector.EpisodeBuffer, spaces, episode) for episode in group]
-            if dataset is None:
-                dataset = minari.create_dataset_from_buffers(
-                    dataset_id, buffers, observation_space=spaces[0], action_space=spaces[1], **metadata)
-            else:
-                dataset.update_dataset_from_buffer(buffers)
+            with writing("dataset_id", dataset_id, wanted):
+                if dataset is None:
+                    dataset = minari.create_dataset_from_buffers(
+                        dataset_id, buffers, observation_space=spaces[0], action_space=spaces[1], **metadata)
+                else:
+                    dataset.update_dataset_from_buffer(buffers)
             done += sum(episode.steps for episode in group)
             if progress is not None:
                 progress(done, int(episodes.lengths.sum()))
     except BaseException:
-        if dataset is not None:
-            shutil.rmtree(dataset.storage.data_path, ignore_errors=True)
+        shutil.rmtree(path, ignore_errors=True)
         raise
     return dataset
+
+
+def _new_minari_path(dataset_id: str) -> tuple[str, str]:
+    """And what it must be to be written. FileExistsError: there is such a dataset."""
+    place = needed("minari.storage.datasets_root_dir", "to_minari")
+    wanted = "Minari's folder, MINARI_DATASETS_PATH, must be one that can be written, and has room"
+    with writing("dataset_id", dataset_id, wanted):
+        path = str(place.get_dataset_path(dataset_id))
+    if os.path.exists(path):
+        raise FileExistsError(f"dataset_id is {dataset_id!r}, and {path} is there; it must be a new one")
+    return path, wanted
 
 
 def _to_minari(kind: Any, spaces: list[Any], episode: Episode) -> Any:
@@ -313,12 +341,11 @@ def from_d4rl(source: Any, *, observation_space: Any = None, action_space: Any =
 
 def _opened(path: Path) -> Any:
     h5py = needed("h5py", "from_d4rl")
+    path = file_to_read("source", path, "the path of an HDF5 file")
     try:
         return h5py.File(path, "r")
-    except FileNotFoundError:  # it says the path
-        raise
     except OSError as error:
-        raise OSError(f"source is {os.fspath(path)!r}, which HDF5 cannot read; it must be the path of an HDF5 file: "
+        raise OSError(f"source is {path!r}, which HDF5 cannot read; it must be the path of an HDF5 file: "
                       f"{error}") from error
 
 
@@ -355,13 +382,14 @@ def to_d4rl(buffer: Buffer, path: Path, *, action_bounds: Any = None, partial: b
     new one, and complete."""
     h5py, episodes, done = needed("h5py", "to_d4rl"), _restored(buffer, partial, bounds_of(action_bounds, None)), 0
     steps = int(episodes.lengths.sum())
-    with _replaced(path) as part, h5py.File(part, "w") as file:
+    with Replacing(path) as new, h5py.File(new.part, "w") as file:
         for episode in episodes.each:
-            for name, array in _d4rl_arrays(episode):
-                if name not in file:
-                    file.create_dataset(name, (steps, *array.shape[1:]), array.dtype, chunks=True,
-                                        compression=compression)
-                file[name][done:done + episode.steps] = array
+            with new.writing():
+                for name, array in _d4rl_arrays(episode):
+                    if name not in file:
+                        file.create_dataset(name, (steps, *array.shape[1:]), array.dtype, chunks=True,
+                                            compression=compression)
+                    file[name][done:done + episode.steps] = array
             done += episode.steps
             if progress is not None:
                 progress(done, steps)
@@ -382,18 +410,6 @@ def _d4rl_arrays(episode: Episode) -> Iterator[tuple[str, np.ndarray]]:
     yield from episode.extras.items()
 
 
-@contextlib.contextmanager
-def _replaced(path: Path) -> Iterator[str]:
-    """A file to write, which becomes the one at `path` when it is complete."""
-    part = f"{os.fspath(path)}.part"
-    try:
-        yield part
-        os.replace(part, path)
-    finally:
-        with contextlib.suppress(FileNotFoundError):
-            os.remove(part)
-
-
 # LeRobot.
 
 
@@ -407,7 +423,7 @@ def from_lerobot(folder: Path, *, observations: Sequence[str] | None = None, obs
 
     final_reward: for demonstrations without next.reward: that of the last step of each episode, which then terminates.
         The other steps have 0."""
-    found = _lerobot.Folder(os.fspath(folder), observations)
+    found = _lerobot.Folder(path_of("folder", folder), observations)
     episodes, bounds = found.episodes(final_reward), bounds_of(action_bounds, action_space)
     _refuse_spaces((observation_space, action_space), bounds, action_bounds, settings)
     buffer: Any = into
@@ -426,19 +442,25 @@ def to_lerobot(buffer: Buffer, folder: Path, *, fps: int = 30, task: str = "", r
     next.done is terminated, next.truncated truncated, and fields of your own are complementary_info. The observations
     after the last steps are in meta/episodes, where LeRobot does not read them, and `from_lerobot` does."""
     integer("fps", fps, 1)
-    episodes, done = _restored(buffer, partial, bounds_of(action_bounds, None)), 0
-    writing = _lerobot.Writing(os.fspath(folder), fps, task, robot_type)
-    os.makedirs(folder)
+    episodes, done, path = _restored(buffer, partial, bounds_of(action_bounds, None)), 0, path_of("folder", folder)
+    data_set = _lerobot.Writing(path, fps, task, robot_type)
+    if os.path.lexists(path):
+        raise FileExistsError(f"folder is {path!r}, which is there; it must be a new one")
+    with writing("folder", path):
+        os.makedirs(path)
     try:
         for episode in episodes.each:
-            writing.add(episode)
+            with writing("folder", path):
+                data_set.add(episode)
             done += episode.steps
             if progress is not None:
                 progress(done, int(episodes.lengths.sum()))
-        writing.close()
+        with writing("folder", path):
+            data_set.close()
     except BaseException:
-        writing.stop()
-        shutil.rmtree(folder, ignore_errors=True)
+        shutil.rmtree(path, ignore_errors=True)
+        with contextlib.suppress(OSError):
+            data_set.stop()
         raise
 
 
@@ -450,9 +472,10 @@ def from_numpy(arrays: Mapping[str, Any], *, observation_space: Any = None, acti
                ) -> B:
     """Transitions of arrays (count, ...) by the names of fields, as `to_numpy` gives them: obs, action, reward,
     terminated, and where they are there next_obs, truncated and others. They are added as they are where the buffer
-    stores such rows: layout "rows" without sequences, and n_step above 1 with a column discount, or 1 without
-    step_reward. Else they are steps of episodes, which end as in `from_d4rl`, or as the columns id and previous say.
-    priority: what the buffer has as priorities then, if it is prioritized.
+    stores such rows: n_step above 1 with a column discount, or layout "rows" and 1 without step_reward; with keep_steps
+    or sequences also id and previous. Else they are steps of episodes, which end as in `from_d4rl`, or as id and
+    previous say. Layout "frames" with keep_steps or sequences gets them episode by episode, and with n_step above 1
+    needs a library with xxHash. priority: what the buffer has as priorities then, if it is prioritized.
 
     Rows without obs, action, reward or terminated are no steps. They are added as they are, as is everything where the
     buffer has no next_obs.
@@ -496,7 +519,9 @@ def to_arrow(buffer: Buffer, *, action_bounds: Any = None) -> Any:
 def from_parquet(path: Path, *, observation_space: Any = None, action_space: Any = None, action_bounds: Any = None,
                  into: B | None = None, progress: Progress | None = None, **settings: Any) -> B:
     """As `from_arrow`, of a Parquet file, which is read in parts."""
-    found: Any = _from_arrow(_arrow.of_files([os.fspath(path)]), into, (observation_space, action_space),
+    _arrow.arrow()
+    path = file_to_read("path", path, "that of a Parquet file")
+    found: Any = _from_arrow(_arrow.of_files([path]), into, (observation_space, action_space),
                              action_bounds, settings, progress)
     return found  # type: ignore[no-any-return]
 
@@ -513,8 +538,8 @@ def to_parquet(buffer: Buffer, path: Path, *, action_bounds: Any = None, progres
         if progress is not None:
             progress(done, count)
 
-    with _replaced(path) as part:
-        _arrow.write_parquet(part, _some(buffer, action_bounds), _steps_of(buffer), note)
+    with Replacing(path) as new:
+        _arrow.write_parquet(new, _some(buffer, action_bounds), _steps_of(buffer), note)
 
 
 def _steps_of(buffer: Buffer) -> tuple[int, float] | None:
