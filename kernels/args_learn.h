@@ -128,6 +128,9 @@ typedef struct gpur_td_error_args {
     int32_t action_is_int64, double_dqn;
     int32_t loss_kind; /* 1: delta^2 / 2; 0: Huber */
     float huber_delta;
+    const unsigned char *next_mask; /* (B, ceil(A / 8)) actions that next_obs allows (kernels/lib/allowed.h), of which
+                                       the best is chosen; where there is none nothing is bootstrapped. NULL: all are
+                                       allowed */
 } gpur_td_error_args;
 
 /* TD error, loss and gradient of C critics of action vectors, row by row. The formulas are in
@@ -290,6 +293,8 @@ typedef struct gpur_choice_args {
     uint64_t step;
     float epsilon;                  /* as in gpur_explore_row */
     gpur_distribution distribution; /* distribution_greedy */
+    const unsigned char *mask;      /* (B, ceil(A / 8)) allowed actions (kernels/lib/allowed.h), at least one: others
+                                       are not chosen, and their probability is 0. NULL: all are allowed */
 } gpur_choice_args;
 typedef gpur_choice_args gpur_epsilon_greedy_args;
 typedef gpur_choice_args gpur_distribution_greedy_args;

@@ -156,6 +156,10 @@ GPUR_API gpur_status gpur_dqn_config_preset(gpur_dqn_config *config, const char 
  * counts in the mean over the batch. gpur_learner_stats counts such transitions. If priorities are written back, its TD
  * error is 0. While the learner exists, the replay refuses such actions where they come from host memory.
  *
+ * If the schema has a field next_action_mask, uint8 of ceil(num_actions / 8) with the bits of gpur_policy_input.mask,
+ * the target takes the best of the actions that next_obs allows, and where it allows none, the reward alone. Such a
+ * replay is not of GPUR_LAYOUT_LANES, and its learner has no cache of returns.
+ *
  *   config   settings; read before the call returns
  *   learner  receives the handle, or NULL if the call fails; destroy it with gpur_learner_destroy
  *
@@ -267,6 +271,17 @@ GPUR_API gpur_status gpur_learner_train_host_batch(gpur_learner *learner, const 
  */
 GPUR_API gpur_status gpur_learner_act(gpur_learner *learner, int64_t count, const void *obs, float epsilon,
                                       int32_t *actions, void *stream);
+
+/*
+ * Like gpur_learner_act, by the allowed actions alone: a random action is one of these, and the best one the best of
+ * these.
+ *
+ *   mask  (count, ceil(num_actions / 8)) as in gpur_policy_input; NULL: all actions are allowed
+ *
+ *   GPUR_INVALID_ARGUMENT  also: a mask that allows no action
+ */
+GPUR_API gpur_status gpur_learner_act_masked(gpur_learner *learner, int64_t count, const void *obs, const uint8_t *mask,
+                                             float epsilon, int32_t *actions, void *stream);
 
 /*
  * Computes the Q values of observations. Like gpur_learner_act otherwise: threads, weights, errors and the other

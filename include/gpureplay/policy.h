@@ -157,6 +157,10 @@ typedef struct gpur_policy_input {
     int32_t reserved;     /* 0 */
     const float *sigma;   /* GPUR_HEAD_TANH_ACTION: (count) in host memory: the standard deviation of the noise, 0 or
                              more; NULL: 0 for all, which is no noise. epsilon is NULL then */
+    const uint8_t *mask;  /* (count, ceil(num_actions / 8)) in host memory: bit k % 8 of byte k / 8, counted from the
+                             least significant, is 1 if action k is allowed. Only allowed actions are chosen, also at
+                             random, and the probability of others is 0. Heads with action vectors: NULL. NULL: all are
+                             allowed */
 } gpur_policy_input;
 
 /* What gpur_policy_act computes. All arrays are the caller's, in host memory, and filled in when the call returns. At
@@ -181,8 +185,9 @@ typedef struct gpur_policy_output {
  * Computes actions and Q values of observations in one forward pass. Any number of threads; waits while `streams` other
  * calls run. Allocates no memory.
  *
- *   GPUR_INVALID_ARGUMENT  count, an epsilon or a sigma out of range, an output that the head does not have, a stream
- *                          on the CPU, a stream under capture, memory of another GPU, or NULL; nothing is computed
+ *   GPUR_INVALID_ARGUMENT  count, an epsilon or a sigma out of range, an output that the head does not have, a mask
+ *                          that allows no action, a stream on the CPU, a stream under capture, memory of another GPU,
+ *                          or NULL; nothing is computed
  */
 GPUR_API gpur_status gpur_policy_act(gpur_policy *policy, const gpur_policy_input *input,
                                      const gpur_policy_output *output);

@@ -151,8 +151,9 @@ typedef struct gpur_step_input {
  * With the replay's n_step = n, a transition spans m steps. Its obs, action and extras are those of its first step. Its
  * reward is r(0) + gamma r(1) + ... + gamma^(m-1) r(m-1), with each r clipped first. Its next_obs is the observation
  * after its last step, and its terminated and truncated are those of its last step [n-step return: Sutton & Barto 2018,
- * eq. 7.1; Horgan et al. 2018, section 3]. m is n, except at the end of an episode: there every step that still waits
- * for later ones starts a shorter transition, which ends with the episode.
+ * eq. 7.1; Horgan et al. 2018, section 3]. So is the extra next_action_mask, the actions that this observation allows
+ * (see gpur_dqn_create). m is n, except at the end of an episode: there every step that still waits for later ones
+ * starts a shorter transition, which ends with the episode.
  *
  * These fields are filled in, too, if the schema has them:
  *

@@ -106,7 +106,7 @@ GPUR_FN void gpur_fused_heads(gpur_thread at, const gpur_fused_train_steps_args 
         gpur_last_outputs(at, a, first, rows);
         gpur_barrier(at);
         for (int32_t i = at.thread; i < rows; i += at.threads)
-            gpur_td_error_row(&a->td, first + i);
+            gpur_td_error_row(&a->td, first + i, NULL);
         gpur_barrier(at);
         gpur_hidden_gradient(at, a, first, rows);
     }

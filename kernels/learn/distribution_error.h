@@ -16,7 +16,7 @@
 #include "kernels/learn/distribution_greedy.h"
 #include "kernels/learn/td_error.h"
 
-/* The action a* of row b. Every thread must call it. */
+/* The action a* of row b; -1: none is allowed. Every thread must call it. */
 GPUR_FN int32_t gpur_distribution_best(gpur_thread at, const gpur_distribution_error_args *a, int64_t b)
 {
     const gpur_td_error_args *const td = &a->td;
@@ -26,7 +26,8 @@ GPUR_FN int32_t gpur_distribution_best(gpur_thread at, const gpur_distribution_e
     float *const q = (td->double_dqn ? td->q : td->q_target) + row * td->num_actions;
     gpur_distribution_means(at, td->head, &a->distribution, td->num_actions, z + row * td->z_pitch, bias, q);
     gpur_barrier(at);
-    return gpur_argmax_action(td->num_actions, q);
+    const unsigned char *const mask = gpur_next_mask(td, b);
+    return mask ? gpur_argmax_allowed(td->num_actions, q, mask) : gpur_argmax_action(td->num_actions, q);
 }
 
 /* Writes the gradient by all outputs of row b, and the parts of its loss. `action` is -1 in a row that trains nothing,
@@ -55,10 +56,13 @@ GPUR_FN void gpur_distribution_error_row(gpur_thread at, const gpur_distribution
 {
     const gpur_td_error_args *const td = &a->td;
     const gpur_distribution *const d = &a->distribution;
-    const int64_t action = gpur_td_action(td, b), next = (int64_t)gpur_distribution_best(at, a, b) * d->atoms;
+    const int64_t action = gpur_td_action(td, b);
+    const int32_t best = gpur_distribution_best(at, a, b);
+    const int64_t next = best < 0 ? 0 : (int64_t)best * d->atoms;
+    const float discount = best < 0 ? 0.0f : td->discount[b];
     const int is_trained = action >= 0;
     const float weight = td->weight[b];
-    gpur_distribution_target(at, td->head, d, td->reward[b], td->discount[b], td->z_target + b * td->z_pitch + next,
+    gpur_distribution_target(at, td->head, d, td->reward[b], discount, td->z_target + b * td->z_pitch + next,
                              td->bias_target + next, a->target + b * d->atoms);
     gpur_barrier(at);
     gpur_distribution_backward(at, a, b, action, is_trained ? weight / (float)td->batch : 0.0f);

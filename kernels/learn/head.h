@@ -12,6 +12,7 @@
 #pragma once
 
 #include "kernels/args_learn.h"
+#include "kernels/lib/allowed.h"
 #include "kernels/target/thread.h"
 
 /* Columns of a head's output. */
@@ -143,6 +144,34 @@ GPUR_FN void gpur_head_backward_row(int32_t head, int32_t outputs, const float *
             dz[k] = dy[k] * (1.0f - y[k] * y[k]);
     else
         gpur_values_backward_row(head, outputs, dy, dz);
+}
+
+/* The probabilities of the allowed actions among themselves, as gpur_floored_softmax computes them; those of others are
+ * 0. At least one action must be allowed. */
+GPUR_FN void gpur_masked_softmax(int32_t outputs, const float *z, const float *bias, float floor,
+                                 const unsigned char *mask, float *p)
+{
+    const int32_t first = gpur_find_allowed(outputs, mask, 0);
+    float largest = z[first] + bias[first], sum = 0.0f;
+    for (int32_t k = first + 1; k < outputs; k++)
+        largest = gpur_is_allowed(mask, k) && z[k] + bias[k] > largest ? z[k] + bias[k] : largest;
+    for (int32_t k = 0; k < outputs; k++) {
+        p[k] = gpur_is_allowed(mask, k) ? expf(z[k] + bias[k] - largest) : 0.0f;
+        sum += p[k];
+    }
+    const float scale = 1.0f / (1.0f + floor * (float)gpur_count_allowed(outputs, mask));
+    for (int32_t k = 0; k < outputs; k++)
+        p[k] = gpur_is_allowed(mask, k) ? (p[k] / sum + floor) * scale : 0.0f;
+}
+
+/* argmax_k y_k over the allowed actions, the first of several equal ones; -1: none is allowed. */
+GPUR_FN int32_t gpur_argmax_allowed(int32_t outputs, const float *y, const unsigned char *mask)
+{
+    int32_t best = -1;
+    for (int32_t k = 0; k < outputs; k++)
+        if (gpur_is_allowed(mask, k) && (best < 0 || y[k] > y[best]))
+            best = k;
+    return best;
 }
 
 /* argmax_k y_k, the first of several equal ones. */

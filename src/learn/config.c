@@ -3,10 +3,12 @@
 #include "learn/config.h"
 
 #include "device/device.h"
+#include "kernels/lib/allowed.h"
 #include "learn/optimizer.h"
 #include "replay/config.h"
 #include "replay/sampler/sampler.h"
 #include "replay/storage/layout.h"
+#include "replay/view.h"
 
 #include <inttypes.h>
 
@@ -81,6 +83,9 @@ gpur_status gpur_learn_fields_find(gpur_learn_fields *fields, const gpur_schema 
     gpur_obs_format next;
     fields->action_floats = action_floats;
     fields->action_is_int64 = 0;
+    fields->next_mask = gpur_schema_find(schema, "next_action_mask");
+    GPUR_REQUIRE(action_floats == 0 || fields->next_mask < 0,
+                 "the replay has a field \"next_action_mask\", and actions are vectors; only discrete ones have masks");
     GPUR_TRY(find_obs(schema, "obs", &fields->obs, &fields->obs_format));
     GPUR_TRY(find_obs(schema, "next_obs", &fields->next_obs, &next));
     GPUR_TRY(find_float(schema, "reward", &fields->reward));
@@ -91,6 +96,27 @@ gpur_status gpur_learn_fields_find(gpur_learn_fields *fields, const gpur_schema 
                  gpur_dtype_name(schema->fields[fields->obs].dtype),
                  gpur_dtype_name(schema->fields[fields->next_obs].dtype));
     return check_axes(&schema->fields[fields->obs], &schema->fields[fields->next_obs]);
+}
+
+gpur_status gpur_learn_masks_check(const gpur_learn_fields *fields, gpur_replay *replay, const gpur_dqn_config *config)
+{
+    const int32_t actions = config->network.num_actions;
+    if (fields->next_mask < 0)
+        return GPUR_OK;
+    const gpur_field_info *const mask = &gpur_replay_schema(replay)->fields[fields->next_mask];
+    GPUR_REQUIRE(mask->dtype == GPUR_UINT8 && mask->bytes == gpur_mask_bytes(actions),
+                 "field \"next_action_mask\" is %s of %" PRId64 " bytes; with network.num_actions %" PRId32
+                 " it must be uint8 of %" PRId64 ", one bit for each action",
+                 gpur_dtype_name(mask->dtype), mask->bytes, actions, gpur_mask_bytes(actions));
+    GPUR_REQUIRE(!gpur_replay_lanes(replay),
+                 "the replay of GPUR_LAYOUT_LANES has a field \"next_action_mask\"; with masks it must be of "
+                 "GPUR_LAYOUT_ROWS or FRAMES (0, 1)");
+    GPUR_REQUIRE(config->returns.cache_size == 0,
+                 "returns.cache_size is %" PRId64
+                 " and the replay has a field \"next_action_mask\"; with masks it must "
+                 "be 0, since a cache of returns takes the best of all actions",
+                 config->returns.cache_size);
+    return GPUR_OK;
 }
 
 /* Without replacement as many rows must stay visible, which a replay that samples so itself sees to. */

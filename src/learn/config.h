@@ -13,6 +13,7 @@ enum { GPUR_MAX_ACT_BATCH = 1 << 20 }; /* observations that are acted on at a ti
 
 typedef struct gpur_learn_fields {
     int32_t obs, next_obs, action, reward; /* indices in the schema */
+    int32_t next_mask;                     /* of next_action_mask, which other schemas need not have: -1 */
     gpur_obs_format obs_format;            /* of obs and next_obs */
     int32_t action_floats;                 /* numbers of an action that is a vector; 0: it is one integer */
     int32_t action_is_int64;               /* of an integer: 1: int64, 0: int32 */
@@ -54,3 +55,7 @@ int32_t gpur_math_decide(gpur_device *device, int32_t math);
 
 /* Refuses a schema that lacks one of them, or has it with another type. `action_floats`: as the member. */
 gpur_status gpur_learn_fields_find(gpur_learn_fields *fields, const gpur_schema *schema, int32_t action_floats);
+
+/* Refuses masks that are not of so many actions, or that a learner of these settings does not read. A schema without
+ * them is not refused. */
+gpur_status gpur_learn_masks_check(const gpur_learn_fields *fields, gpur_replay *replay, const gpur_dqn_config *config);

@@ -38,6 +38,19 @@ static gpur_status check_obs(const gpur_field_info *own, const gpur_field_info *
     return GPUR_OK;
 }
 
+/* NULL: the replay has none. */
+static gpur_status check_masks(const gpur_field_info *given, const gpur_field_info *own)
+{
+    GPUR_REQUIRE(!given == !own,
+                 "their replay has %s field \"next_action_mask\", and the learner's own %s; both or none must have it",
+                 given ? "a" : "no", own ? "one" : "none");
+    GPUR_REQUIRE(!own || (given->dtype == own->dtype && given->bytes == own->bytes),
+                 "next_action_mask is %s of %" PRId64 " bytes; it must be %s of %" PRId64 ", as in the learner's own "
+                 "replay",
+                 gpur_dtype_name(given->dtype), given->bytes, gpur_dtype_name(own->dtype), own->bytes);
+    return GPUR_OK;
+}
+
 static gpur_status check_schema(gpur_step_config *config, const gpur_schema *own, const gpur_schema *given,
                                 const gpur_learn_fields *fields)
 {
@@ -47,7 +60,8 @@ static gpur_status check_schema(gpur_step_config *config, const gpur_schema *own
                  "action is %s, and that of the learner's own replay %s; they must be equal",
                  gpur_dtype_name(given->fields[config->demonstrated.action].dtype),
                  gpur_dtype_name(own->fields[fields->action].dtype));
-    return GPUR_OK;
+    return check_masks(config->demonstrated.next_mask < 0 ? NULL : &given->fields[config->demonstrated.next_mask],
+                       fields->next_mask < 0 ? NULL : &own->fields[fields->next_mask]);
 }
 
 #define SAME(member, format, given_value, own_value)                                                                   \

@@ -2,6 +2,7 @@
 /* The arrays of a batch, and the conversion of its observations. */
 #include "learn/train_batch.h"
 
+#include "kernels/lib/allowed.h"
 #include "replay/view.h"
 
 #include <string.h>
@@ -16,6 +17,7 @@ void gpur_train_batch_open(gpur_train_batch *batch, const gpur_part_context *con
     batch->observations = !!(wants & GPUR_WANTS_OBS) + !!(wants & GPUR_WANTS_NEXT_OBS);
     batch->next_row = (batch->observations - 1) * rows;
     batch->fields = context->fields;
+    batch->mask_bytes = gpur_mask_bytes(context->network->num_actions);
     batch->input = gpur_input_of(context->network, &context->fields.obs_format, context->network_config);
     batch->x_pitch = gpur_input_pitch(context->network);
     batch->is_preprocessed = !batch->input.direct && gpur_replay_links(batch->replay) > 0 && !(wants & GPUR_WANTS_RAW);
@@ -39,6 +41,7 @@ void gpur_train_batch_assign(gpur_train_batch *batch, gpur_arena *arena)
     batch->reward = assign_input(batch, GPUR_WANTS_REWARD, sizeof *batch->reward, arena);
     batch->discount = assign_input(batch, GPUR_WANTS_DISCOUNT, sizeof *batch->discount, arena);
     batch->weight = assign_input(batch, GPUR_WANTS_WEIGHT, sizeof *batch->weight, arena);
+    batch->next_mask = assign_input(batch, GPUR_WANTS_NEXT_MASK, batch->mask_bytes, arena);
     batch->id = gpur_arena_alloc(arena, rows * (int64_t)sizeof *batch->id);
     batch->links = gpur_arena_alloc(arena, rows * links * (int64_t)sizeof *batch->links);
     if (arena->base && batch->wants & GPUR_WANTS_NEXT_OBS)
@@ -65,6 +68,7 @@ gpur_train_batch gpur_train_batch_part(const gpur_train_batch *batch, gpur_repla
     part.reward = row_of(batch->reward, first, sizeof *batch->reward);
     part.discount = row_of(batch->discount, first, sizeof *batch->discount);
     part.weight = row_of(batch->weight, first, sizeof *batch->weight);
+    part.next_mask = row_of(batch->next_mask, first, batch->mask_bytes);
     part.id = row_of(batch->id, first, sizeof *batch->id);
     part.links = row_of(batch->links, first, gpur_replay_links(replay) * (int64_t)sizeof *batch->links);
     return part;
@@ -88,5 +92,7 @@ int32_t gpur_train_batch_fields(const gpur_train_batch *batch, int is_raw,
         list[count++] = (gpur_gather_field){f->action, batch->action, f->action_is_int64 ? 8 : 4};
     if (batch->wants & GPUR_WANTS_REWARD)
         list[count++] = (gpur_gather_field){f->reward, batch->reward, sizeof *batch->reward};
+    if (batch->wants & GPUR_WANTS_NEXT_MASK)
+        list[count++] = (gpur_gather_field){f->next_mask, batch->next_mask, batch->mask_bytes};
     return count;
 }

@@ -17,6 +17,7 @@ enum {
     GPUR_WANTS_DISCOUNT = 16,
     GPUR_WANTS_WEIGHT = 32, /* importance weights */
     GPUR_WANTS_RAW = 64,    /* observations also as the replay stores them, unless that is how the network reads them */
+    GPUR_WANTS_NEXT_MASK = 128, /* which actions next_obs allows */
 };
 
 typedef struct gpur_train_batch {
@@ -39,8 +40,10 @@ typedef struct gpur_train_batch {
     void *action;                      /* (B) int32 or int64; NULL: actions are vectors, which lie in x, in each row of
                                           obs behind its numbers */
     float *reward, *discount, *weight; /* (B); NULL: not wanted */
-    int64_t *id;                       /* (B) of the rows */
-    uint32_t *links;                   /* (B, links per row) of a GPUR_LAYOUT_FRAMES replay */
+    int64_t mask_bytes;
+    unsigned char *next_mask; /* (B, mask_bytes); NULL: not wanted */
+    int64_t *id;              /* (B) of the rows */
+    uint32_t *links;          /* (B, links per row) of a GPUR_LAYOUT_FRAMES replay */
 } gpur_train_batch;
 
 /* `rows`: of the batch. `wants`: GPUR_WANTS_*, one observation at least. */
@@ -52,7 +55,7 @@ void gpur_train_batch_assign(gpur_train_batch *batch, gpur_arena *arena);
 gpur_train_batch gpur_train_batch_part(const gpur_train_batch *batch, gpur_replay *replay,
                                        const gpur_learn_fields *fields, int64_t first, int64_t rows);
 
-enum { GPUR_MAX_TRAIN_FIELDS = 4 };
+enum { GPUR_MAX_TRAIN_FIELDS = 5 };
 
 /* Lists the fields that a gather copies, and where to, and returns their number. `is_raw`: observations are among them,
  * as the replay stores them. */

@@ -125,6 +125,7 @@ static void assign_td_error(gpur_train_step *step, gpur_arena *arena)
     }
     td->batch = rows, td->z_pitch = step->online.pitch[last];
     td->head = network->head, td->num_actions = network->num_actions;
+    td->next_mask = batch->next_mask;
     td->action = batch->action, td->action_is_int64 = batch->fields.action_is_int64;
     td->double_dqn = step->config.double_dqn;
     td->loss_kind = step->config.loss == GPUR_LOSS_SQUARED, td->huber_delta = step->config.huber_delta;

@@ -46,7 +46,7 @@ typedef struct training {
     float rate; /* target_rate */
     double decay;
     int32_t head, atoms; /* of distributions */
-    int normalized; /* bit i: layer i of the trunk is */
+    int normalized;      /* bit i: layer i of the trunk is */
 } training;
 
 static gpur_device *device;
@@ -413,6 +413,8 @@ static const training by_libraries[] = {
      .empty = 1},
     {"normalized layers", 40, DOUBLE_DUELING, .source = BY_SAMPLE, .trunk = {33, 18}, .activation = GPUR_RELU,
      .normalized = 3},
+    {"action masks of rows, ids and samples in turns", 60, ROWS_MASKED, IN_TURNS, DOUBLE_DUELING, .period = 7},
+    {"action masks by the target network alone", 40, ROWS_MASKED, BY_SAMPLE, .period = 7, .prioritized = 1},
     {"soft targets now and then", 60, .source = BY_SAMPLE, .period = 4, .rate = 0.5f, .copy_first = 1},
 };
 
@@ -430,6 +432,8 @@ static const training with_distributions[] = {
     {"quantiles by priority", 12, ROWS_PLAIN, BY_SAMPLE, QUANTILES, .atoms = 11, .prioritized = 1, .empty = 1},
     {"quantiles, priorities of ids and rows in turns", 12, ROWS_PLAIN, IN_TURNS, QUANTILES, .atoms = 11,
      .prioritized = 1, .double_dqn = 1},
+    {"quantiles with action masks", 20, ROWS_MASKED, IN_TURNS, QUANTILES, .atoms = 9, .double_dqn = 1, .period = 5},
+    {"atoms with action masks", 20, ROWS_MASKED, IN_TURNS, CATEGORICAL, .atoms = 9, .period = 5},
     {"atoms", 60, CATEGORICAL, .atoms = 11, .period = 5},
     {"atoms, double DQN, actions out of range", 60, CATEGORICAL, .atoms = 51, .double_dqn = 1, .spoiled = 1},
     {"atoms of int64 actions without a hidden layer", 60, ROWS_WIDE, BY_ROWS, CATEGORICAL, .atoms = 5, .hidden = NONE,

@@ -73,11 +73,12 @@ void ref_optimizer_step(const gpur_optimizer_config *config, int64_t t, int coun
         w[i] = (1 - decay) * w[i] - one_weight(config, t, g[i], &m[i], &v[i], &u[i]);
 }
 
-static int best_of(const double *y, int count)
+/* -1: no action is allowed. */
+static int best_of(const double *y, int count, const unsigned char *mask)
 {
-    int best = 0;
-    for (int k = 1; k < count; k++)
-        if (y[k] > y[best])
+    int best = -1;
+    for (int k = 0; k < count; k++)
+        if ((!mask || (mask[k / 8] & (1 << k % 8))) && (best < 0 || y[k] > y[best]))
             best = k;
     return best;
 }
@@ -91,7 +92,8 @@ static double target_of(ref_net *net, const gpur_dqn_config *config, const ref_r
     ref_forward(net, 1, row->next_obs, &target);
     if (config->double_dqn)
         ref_forward(net, 0, row->next_obs, &online);
-    return row->reward + row->discount * target.y[best_of(config->double_dqn ? online.y : target.y, actions)];
+    const int best = best_of(config->double_dqn ? online.y : target.y, actions, row->next_mask);
+    return row->reward + (best < 0 ? 0 : row->discount * target.y[best]);
 }
 
 /* The row's loss without its weight, and its gradient by the action's value. */
@@ -116,8 +118,9 @@ static double distribution_loss(ref_net *net, const gpur_dqn_config *config, ref
     ref_forward(net, 0, row->next_obs, &online);
     for (int k = 0; k < network->num_actions; k++)
         mean[k] = ref_distribution_mean(network, (config->double_dqn ? online.y : target.y) + k * network->atoms);
-    ref_distribution_target(network, row->reward, row->discount,
-                            target.y + best_of(mean, network->num_actions) * network->atoms, distribution);
+    const int best = best_of(mean, network->num_actions, row->next_mask);
+    ref_distribution_target(network, row->reward, best < 0 ? 0 : row->discount,
+                            target.y + (best < 0 ? 0 : best) * network->atoms, distribution);
     *q = ref_distribution_mean(network, x);
     return row->error = ref_distribution_loss(network, config->huber_delta, x, distribution, gradient);
 }

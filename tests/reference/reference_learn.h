@@ -91,6 +91,7 @@ typedef struct ref_row {
     float reward, weight;
     double discount; /* gamma to the power of its steps; 0: the episode ended */
     double error;    /* filled in: Q(s, a) minus its target; with a head of distributions the loss without its weight */
+    const unsigned char *next_mask; /* bit k % 8 of byte k / 8 is 1: next_obs allows action k; NULL: it allows all */
 } ref_row;
 
 /* Mean loss of a batch, to which a row with an action that there is not adds nothing; leaves its gradient in g (zeroed

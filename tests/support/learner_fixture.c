@@ -77,6 +77,7 @@ static void make_rows(learner_fixture *fixture)
         random_floats((uint64_t)i + 40000, wide_floats[1][i], WIDE_FEATURES);
         make_outcome(i, &row->action, &row->reward, &row->terminated);
         row->truncated = i % 5 == 0;
+        row->next_mask = (uint8_t)(i * 5 % 8 | (i % 2 ? 0xf8 : 0)); /* bits beyond the actions mean nothing */
     }
 }
 
@@ -96,7 +97,7 @@ void conv_fixture_fill_rows(void)
 }
 
 /* Fills in the fields of a kind, in the order of its struct, which ends before `priority`. Returns their number. */
-static int fields_of(int kind, int prioritized, gpur_field fields[6])
+static int fields_of(int kind, int prioritized, gpur_field fields[7])
 {
     const gpur_field plain[] = {
         {"obs", GPUR_FLOAT32, {FIXTURE_FEATURES}},      {"action", GPUR_INT32, {0}},    {"reward", GPUR_FLOAT32, {0}},
@@ -109,9 +110,10 @@ static int fields_of(int kind, int prioritized, gpur_field fields[6])
     const gpur_field image = kind == ROWS_PLANES ? planes : pixels;
     const gpur_field images[] = {
         image, image, {"action", GPUR_INT32, {0}}, {"reward", GPUR_FLOAT32, {0}}, {"terminated", GPUR_BOOL, {0}}};
-    if (kind == ROWS_PLAIN) {
+    if (kind == ROWS_PLAIN || kind == ROWS_MASKED) {
         memcpy(fields, plain, sizeof plain);
-        return 6;
+        fields[6] = (gpur_field){"next_action_mask", GPUR_UINT8, {1}};
+        return kind == ROWS_MASKED ? 7 : 6;
     }
     if (kind == ROWS_WIDE) {
         memcpy(fields, wide, sizeof wide);
@@ -125,7 +127,7 @@ static int fields_of(int kind, int prioritized, gpur_field fields[6])
 gpur_status learner_fixture_open_kind(learner_fixture *fixture, gpur_device *device, int kind, int filled,
                                       int32_t weight_norm)
 {
-    gpur_field fields[6];
+    gpur_field fields[7];
     gpur_replay_config config;
     memset(fixture, 0, sizeof *fixture);
     fixture->kind = kind;
@@ -169,7 +171,7 @@ void learner_fixture_pack(const learner_fixture *fixture, const int64_t *ids, in
     for (int b = 0; b < count; b++) {
         const learner_fixture_row *const row = &fixture->rows[ids[b]];
         wide_row *const wide = (wide_row *)rows + b;
-        if (fixture->kind == ROWS_PLAIN) {
+        if (fixture->kind == ROWS_PLAIN || fixture->kind == ROWS_MASKED) {
             ((learner_fixture_row *)rows)[b] = *row;
         } else if (is_image(fixture->kind)) {
             ((image_row *)rows)[b] = conv_rows[ids[b]];
@@ -222,7 +224,9 @@ ref_row learner_fixture_reference(const learner_fixture *fixture, int64_t id)
 {
     const learner_fixture_row *const row = &fixture->rows[id];
     const double discount = row->terminated ? 0 : (double)0.9f; /* a truncated episode is bootstrapped */
-    ref_row reference = {row->obs, row->next_obs, row->action, row->reward, 1.0f, discount, 0};
+    ref_row reference = {row->obs, row->next_obs, row->action, row->reward, 1.0f, discount, 0, NULL};
+    if (fixture->kind == ROWS_MASKED)
+        reference.next_mask = &row->next_mask;
     if (fixture->kind == ROWS_WIDE)
         reference.obs = wide_floats[0][id], reference.next_obs = wide_floats[1][id];
     if (is_image(fixture->kind))

@@ -18,6 +18,7 @@ enum {
     ROWS_PLAIN,  /* FIXTURE_FEATURES numbers: learner_fixture_row */
     ROWS_WIDE,   /* WIDE_FEATURES numbers, fields in another order, actions of int64, no `truncated`; on a prioritized
                      replay also wide_row_priority */
+    ROWS_MASKED, /* plain rows with next_action_mask, which in some allows no action */
     ROWS_PLANES, /* images of uint8, (channels, height, width) */
     ROWS_PIXELS, /* the same bytes as (height, width, channels) */
 };
@@ -28,6 +29,7 @@ typedef struct learner_fixture_row {
     float reward;
     float next_obs[FIXTURE_FEATURES];
     uint8_t terminated, truncated;
+    uint8_t next_mask; /* ROWS_MASKED */
 } learner_fixture_row;
 
 /* A row of the two kinds of images, as the schema packs it. */

@@ -2,6 +2,7 @@
 /* The buffers of acting, and its steps: upload, forward pass, choice, download. */
 #include "learn/acting/inference.h"
 
+#include "kernels/lib/allowed.h"
 #include "learn/config.h"
 
 #include <float.h>
@@ -39,6 +40,14 @@ static int32_t outputs_of(const gpur_network *network)
     return network->copies * network->num_actions;
 }
 
+/* Bytes of an observation's mask; 0: actions are vectors. */
+static int64_t mask_bytes_of(const gpur_network *network)
+{
+    const gpur_acted acted = gpur_acted_by(network->head);
+    const int is_discrete = acted == GPUR_ACTED_BY_Q || acted == GPUR_ACTED_BY_PROBABILITIES;
+    return is_discrete ? gpur_mask_bytes(outputs_of(network)) : 0;
+}
+
 static gpur_status open_pinned(const gpur_inference *inference, gpur_inference_buffers *b)
 {
     for (int placing = 0; placing < 2; placing++) {
@@ -48,6 +57,7 @@ static gpur_status open_pinned(const gpur_inference *inference, gpur_inference_b
         b->host_q = gpur_arena_floats(&arena, b->capacity * outputs_of(inference->network));
         b->host_value = gpur_arena_floats(&arena, values_of(inference, b->capacity));
         b->host_action = gpur_arena_alloc(&arena, b->capacity * (int64_t)sizeof *b->host_action);
+        b->host_mask = gpur_arena_alloc(&arena, b->capacity * mask_bytes_of(inference->network));
         b->pinned_bytes = arena.used;
         if (!placing)
             GPUR_TRY(gpur_pinned_alloc(inference->device, arena.used, "the observations to act on", &b->pinned));
@@ -81,6 +91,7 @@ static void assign_buffers(const gpur_inference *inference, gpur_inference_buffe
     b->q = gpur_arena_floats(arena, b->capacity * outputs_of(inference->network));
     b->value = gpur_arena_floats(arena, values_of(inference, b->capacity));
     b->action = gpur_arena_alloc(arena, b->capacity * (int64_t)sizeof *b->action);
+    b->mask = gpur_arena_alloc(arena, b->capacity * mask_bytes_of(inference->network));
     b->workspace = gpur_arena_alloc(arena, b->pass.workspace);
 }
 
@@ -162,6 +173,18 @@ static gpur_status check_noise(const gpur_inference *inference, int64_t i, doubl
     return GPUR_OK;
 }
 
+static gpur_status check_masks(const gpur_inference *inference, const gpur_inference_call *call)
+{
+    const int64_t bytes = mask_bytes_of(inference->network);
+    const int32_t actions = outputs_of(inference->network);
+    GPUR_REQUIRE(bytes > 0, "mask is given, and actions are vectors; only discrete ones have masks");
+    for (int64_t i = 0; i < call->count; i++)
+        GPUR_REQUIRE(gpur_find_allowed(actions, call->mask + i * bytes, 0) >= 0,
+                     "mask[%" PRId64 "] allows none of the %" PRId32 " actions; it must allow one at least", i,
+                     actions);
+    return GPUR_OK;
+}
+
 gpur_status gpur_inference_check(const gpur_inference *inference, const gpur_inference_call *call, int64_t most,
                                  const char *limit)
 {
@@ -173,6 +196,8 @@ gpur_status gpur_inference_check(const gpur_inference *inference, const gpur_inf
                  (double)exploration->epsilon);
     for (int64_t i = 0; exploration->epsilons && i < call->count; i++)
         GPUR_TRY(check_noise(inference, i, (double)exploration->epsilons[i]));
+    if (call->mask)
+        GPUR_TRY(check_masks(inference, call));
     return gpur_native_stream_check(inference->device, call->native, 0);
 }
 
@@ -209,11 +234,21 @@ static gpur_status upload_exploration(const gpur_inference *inference, int64_t c
     return gpur_copy(inference->stream, inference->buffers.rows, rows, count * (int64_t)sizeof *rows);
 }
 
+static gpur_status upload_masks(const gpur_inference *inference, const gpur_inference_call *call)
+{
+    const int64_t bytes = call->mask ? call->count * mask_bytes_of(inference->network) : 0;
+    if (bytes == 0)
+        return GPUR_OK;
+    memcpy(inference->buffers.host_mask, call->mask, (size_t)bytes);
+    return gpur_copy(inference->stream, inference->buffers.mask, inference->buffers.host_mask, bytes);
+}
+
 gpur_status gpur_inference_upload(gpur_inference *inference, const gpur_inference_call *call)
 {
     const gpur_inference_buffers *const b = &inference->buffers;
     GPUR_TRY(upload_observations(inference, call));
     GPUR_TRY(upload_exploration(inference, call->count, &call->exploration));
+    GPUR_TRY(upload_masks(inference, call));
     return gpur_input_run(&inference->input, inference->device, inference->stream, call->count, b->raw,
                           inference->input.row_bytes, b->pass.activations[0]);
 }
@@ -242,6 +277,7 @@ static gpur_status choose(const gpur_inference *inference, const gpur_inference_
         .step = e->step,
         .epsilon = e->epsilon,
         .distribution = network->distribution,
+        .mask = call->mask ? b->mask : NULL,
     };
     const int64_t bytes = (int64_t)network->width[last] * (int64_t)sizeof *args.z;
     const gpur_grid grid = network->distribution.atoms > 0 ? gpur_grid_rows(inference->device, args.batch, 1, bytes)

@@ -28,6 +28,7 @@ typedef struct gpur_inference_buffers {
     float *q;               /* (N, copies x A) device: of each action its value or its probability; or action vectors */
     float *value;           /* (N) device: V, where there are probabilities; of drawn vectors log pi; else (0) */
     int32_t *action;        /* (N) device */
+    unsigned char *mask;    /* (N, ceil(A / 8)) device: allowed actions; of a head without discrete actions (0) */
     void *workspace;
     void *memory; /* device memory of all the above; NULL: it is in the owner's */
     void *pinned;
@@ -37,6 +38,7 @@ typedef struct gpur_inference_buffers {
     float *host_q;               /* pinned: (N, A) */
     float *host_value;           /* pinned: as `value` */
     int32_t *host_action;        /* pinned: (N) */
+    unsigned char *host_mask;    /* pinned: as `mask` */
 } gpur_inference_buffers;
 
 typedef struct gpur_inference {
@@ -79,18 +81,20 @@ typedef struct gpur_inference_call {
     const void *obs; /* (count, obs) in host or device memory */
     void *native;    /* CUDA, obs in device memory: the stream that writes them; NULL: they are complete */
     gpur_exploration exploration;
+    const unsigned char
+        *mask;        /* (count, ceil(A / 8)) host: allowed actions, as kernels/lib/allowed.h says; NULL: all */
     int32_t greedy;   /* of a head that draws: see gpur_policy_input */
     int32_t *actions; /* (count) host out; NULL: not wanted */
     float *q;         /* (count, num_actions) host out: as in the buffers; NULL: not wanted */
     float *values;    /* (count) host out: V of a SOFTMAX_VALUE head, log pi of drawn vectors; NULL: not wanted */
 } gpur_inference_call;
 
-/* Refuses a call of more than `most` observations, named `limit` in the message, bad pointers, and epsilons or sigmas
- * out of range. */
+/* Refuses a call of more than `most` observations, named `limit` in the message, bad pointers, epsilons or sigmas out
+ * of range, and masks that allow no action or are of action vectors. */
 gpur_status gpur_inference_check(const gpur_inference *inference, const gpur_inference_call *call, int64_t most,
                                  const char *limit);
 
-/* Enqueues the copies of the observations and of the rows' exploration to the device, and the conversion of the
+/* Enqueues the copies of the observations, the masks and the rows' exploration to the device, and the conversion of the
  * observations. */
 gpur_status gpur_inference_upload(gpur_inference *inference, const gpur_inference_call *call);
 

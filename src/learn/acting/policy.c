@@ -267,6 +267,7 @@ gpur_status gpur_policy_act(gpur_policy *policy, const gpur_policy_input *input,
         .count = in.count,
         .obs = in.obs,
         .native = in.stream,
+        .mask = in.mask,
         .greedy = in.greedy,
         .actions = out.actions,
         .q = out.action_vectors  ? out.action_vectors

@@ -27,8 +27,9 @@ static gpur_step_config step_config_of(const gpur_dqn_config *config, const gpur
 {
     const int has_cache = config->returns.cache_size > 0;
     const int32_t raw = config->returns.storage == GPUR_CACHE_PHYSICAL ? GPUR_WANTS_RAW : 0;
+    const int32_t mask = context->fields.next_mask >= 0 ? GPUR_WANTS_NEXT_MASK : 0;
     return (gpur_step_config){
-        .wants = has_cache ? GIVEN_RETURNS | raw : ONE_STEP,
+        .wants = has_cache ? GIVEN_RETURNS | raw : ONE_STEP | mask,
         .batch_size = config->batch_size,
         .index_source = config->index_source,
         .beta = config->beta,
@@ -52,6 +53,7 @@ static gpur_status check_config(gpur_dqn_config *config, gpur_part_context *cont
 {
     GPUR_TRY(gpur_returns_config_check(config, context->replay));
     GPUR_TRY(gpur_dqn_config_check(config));
+    GPUR_TRY(gpur_learn_masks_check(&context->fields, context->replay, config));
     context->step_config = step_config_of(config, context);
     GPUR_TRY(gpur_step_config_check(&context->step_config, gpur_replay_settings(context->replay)));
     GPUR_TRY(gpur_demonstrations_check(&context->step_config, context->replay, &context->fields));
@@ -209,7 +211,13 @@ static gpur_status act(gpur_learner *learner, gpur_inference_call *call, int dra
 gpur_status gpur_learner_act(gpur_learner *learner, int64_t count, const void *obs, float epsilon, int32_t *actions,
                              void *stream)
 {
-    gpur_inference_call call = {.count = count, .obs = obs, .native = stream, .actions = actions};
+    return gpur_learner_act_masked(learner, count, obs, NULL, epsilon, actions, stream);
+}
+
+gpur_status gpur_learner_act_masked(gpur_learner *learner, int64_t count, const void *obs, const uint8_t *mask,
+                                    float epsilon, int32_t *actions, void *stream)
+{
+    gpur_inference_call call = {.count = count, .obs = obs, .native = stream, .mask = mask, .actions = actions};
     GPUR_TRY(gpur_learner_require(learner, &gpur_algorithm_dqn, "gpur_learner_act"));
     GPUR_REQUIRE(actions, "actions, which gets the results, is NULL");
     GPUR_TRY(gpur_learner_check_finite(learner));

@@ -49,6 +49,8 @@ static gpur_status check(const gpur_part_context *context)
     GPUR_REQUIRE(math == GPUR_MATH_FP32, REFUSAL "GPUR_MATH_FP32 (0); math is %" PRId32, math);
     GPUR_REQUIRE(!context->step_config.demonstrations,
                  REFUSAL "one replay; this learner has demonstrations in a second one");
+    GPUR_REQUIRE(context->fields.next_mask < 0,
+                 REFUSAL "a replay without action masks; this one has a field \"next_action_mask\"");
     GPUR_REQUIRE(!gpur_replay_lanes(context->replay),
                  REFUSAL "a replay of GPUR_LAYOUT_ROWS; this one is of GPUR_LAYOUT_LANES");
     GPUR_REQUIRE(!gpur_replay_has_hindsight(context->replay), REFUSAL "a replay without hindsight; this one has it");

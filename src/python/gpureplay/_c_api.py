@@ -859,6 +859,7 @@ class PolicyInput(Sized):
         ("greedy", c_int32),
         ("reserved", c_int32),
         ("sigma", c_void_p),
+        ("mask", c_void_p),
     ]
 
 
@@ -1332,6 +1333,7 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {  # result, arguments
     "gpur_learner_release_host_batch": (c_int32, [c_void_p, c_void_p]),
     "gpur_learner_train_host_batch": (c_int32, [c_void_p, c_void_p]),
     "gpur_learner_act": (c_int32, [c_void_p, c_int64, c_void_p, c_float, c_void_p, c_void_p]),
+    "gpur_learner_act_masked": (c_int32, [c_void_p, c_int64, c_void_p, c_void_p, c_float, c_void_p, c_void_p]),
     "gpur_learner_q_values": (c_int32, [c_void_p, c_int64, c_void_p, c_void_p, c_void_p]),
     "gpur_learner_epsilon": (c_float, [c_void_p, c_int64]),
     "gpur_env_find": (c_int32, [c_char_p, c_void_p]),

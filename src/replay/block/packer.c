@@ -66,6 +66,10 @@ static gpur_status check_q_fields(const gpur_block_format *format, const gpur_pa
     const gpur_schema *const schema = &format->schema;
     const int32_t at = gpur_schema_find(schema, "priority"), chosen = gpur_schema_find(schema, "action");
     const gpur_field_info *const action = &schema->fields[chosen];
+    GPUR_REQUIRE(gpur_schema_find(schema, "next_action_mask") < 0,
+                 "gpur_packer_config.num_actions is %d and the schema has a field \"next_action_mask\", which initial "
+                 "priorities do not regard; it must be 0",
+                 (int)c->num_actions);
     GPUR_REQUIRE(at >= 0 && schema->fields[at].dtype == GPUR_FLOAT32 && schema->fields[at].bytes == 4,
                  "gpur_packer_config.num_actions is %d and the schema has no field \"priority\" of one float32, into "
                  "which initial priorities are written",
@@ -276,11 +280,13 @@ static void make_row(gpur_packer *p, const step_end *end)
     const int64_t first = episode->steps - episode->pending;
     unsigned char *const row = p->rows + p->rows_made++ * p->format->spec.row_bytes;
     const unsigned char *const values = gpur_env_state_step(state, 0, first);
+    const unsigned char *const last = gpur_env_state_step(state, 0, episode->steps - 1);
     const gpur_n_step_return r =
         gpur_n_step_return_of(state->rewards, (int32_t)state->room, first, episode->pending, p->format->config.gamma);
     memset(row, 0, (size_t)p->format->spec.row_bytes);
     for (int32_t i = 0; i < state->count; i++)
-        memcpy(row + state->fields[i].row_offset, values + state->fields[i].offset, (size_t)state->fields[i].bytes);
+        memcpy(row + state->fields[i].row_offset, (state->fields[i].is_last ? last : values) + state->fields[i].offset,
+               (size_t)state->fields[i].bytes);
     write_observations(p, row, episode->pending);
     gpur_write_outcome(&p->offsets, row, r, &end->flags, episode->previous < 0 ? GPUR_BLOCK_FIRST : GPUR_BLOCK_LATER);
     episode->previous = 0;

@@ -78,7 +78,9 @@ static void carry_field(gpur_env_state *env_state, const gpur_schema *schema, co
     if (stored < 0)
         return;
     const int64_t bytes = schema->fields[field].bytes;
-    const gpur_carried_field carried = {field, env_state->step_bytes, layout->rows.fields[stored].offset, bytes};
+    const int is_last = strcmp(schema->fields[field].name, "next_action_mask") == 0;
+    const gpur_carried_field carried = {field, is_last, env_state->step_bytes, layout->rows.fields[stored].offset,
+                                        bytes};
     env_state->fields[env_state->count++] = carried;
     env_state->step_bytes += gpur_round_up(bytes, ALIGNMENT);
 }

@@ -26,7 +26,7 @@ int gpur_step_fields_is_extra(const gpur_step_fields *fields, int32_t field);
 
 /*
  * The state of each environment: its open episode and, for the steps that may still begin a transition, the fields that
- * a transition takes from its first step. Step t of an episode is entry t % room; the entry of the next step already
+ * a transition takes from its steps. Step t of an episode is entry t % room; the entry of the next step already
  * has its observation. With GPUR_LAYOUT_FRAMES the observations are in frame_history.h instead.
  */
 
@@ -44,9 +44,11 @@ static inline int gpur_episode_is_unused(const gpur_episode *episode)
     return episode->steps == 0 && episode->previous == 0;
 }
 
-/* A field that a transition takes from its first step: its offsets in the entry of a step and in a ring row. */
+/* A field that a transition takes from its first step, or its last: its offsets in the entry of a step and in a ring
+ * row. */
 typedef struct gpur_carried_field {
-    int32_t field; /* index in the schema */
+    int32_t field;   /* index in the schema */
+    int32_t is_last; /* 1: next_action_mask, which goes with next_obs */
     int64_t offset, row_offset, bytes;
 } gpur_carried_field;
 

@@ -111,8 +111,10 @@ static void write_row(const gpur_row_emitter *emitter, const n_step_row *m, cons
     const gpur_n_step_return n_step_return =
         gpur_n_step_return_of(env_state->rewards + m->env * env_state->room, (int32_t)env_state->room, m->first,
                               m->steps, writer->replay->config.gamma);
+    const unsigned char *const last = gpur_env_state_step(env_state, m->env, m->first + m->steps - 1);
     for (int32_t i = 0; i < env_state->count; i++)
-        gpur_copy_value(m->row + env_state->fields[i].row_offset, values + env_state->fields[i].offset,
+        gpur_copy_value(m->row + env_state->fields[i].row_offset,
+                        (env_state->fields[i].is_last ? last : values) + env_state->fields[i].offset,
                         env_state->fields[i].bytes);
     write_observations(emitter, m);
     gpur_write_outcome(&writer->offsets, m->row, n_step_return, episode_end, env_state->episodes[m->env].previous);

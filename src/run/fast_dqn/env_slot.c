@@ -266,6 +266,10 @@ gpur_status gpur_env_slot_open(gpur_env_slot *slot)
     gpur_replay *const replay = slot->run->learner->replay;
     const gpur_schema *const schema = gpur_replay_schema(replay);
     gpur_writer_config config;
+    GPUR_REQUIRE(
+        gpur_schema_find(schema, "next_action_mask") < 0,
+        "the replay has a field \"next_action_mask\", which the environments of a run do not give; it must have "
+        "none, or the program must step its environments itself");
     gpur_step_log_set(&slot->log, slot->run->numbers, slot->runner.shape);
     slot->action_is_int64 = schema->fields[gpur_schema_find(schema, "action")].dtype == GPUR_INT64;
     GPUR_TRY(gpur_writer_config_init(&config, sizeof config));
