@@ -267,6 +267,19 @@ def test_a_training_in_environments_of_ones_own(capsys):
     assert names["result"].episodes["length"].max() <= 200 and capsys.readouterr().out.endswith(" True\n")
 
 
+def test_only_allowed_actions_are_learned_from():
+    pytest.importorskip("gymnasium")
+    names = names_of(GUIDE[12])
+    assert len(names["buffer"]) == 100 and names["agent"].stats.steps_enqueued == 10
+
+
+@needs("pettingzoo", "pygame")
+def test_self_play_beats_random_moves():
+    run = example("self_play.py", "--games", "2000", "--against", "200")
+    assert run.returncode == 0, run.stderr
+    assert float(re.search(r"([\d.]+)% not lost", run.stdout)[1]) > 75, run.stdout  # of random play about 57
+
+
 @needs("torch", "stable_baselines3")
 def test_a_buffer_in_an_agent_of_stable_baselines3():
     buffer = names_of(GUIDE[11])["model"].replay_buffer
@@ -300,7 +313,7 @@ def test_every_block_of_a_page_is_one_that_is_run():
     run above and by test_lanes.py, those of environments.md by test_envs.py, and that of data.md by test_data.py."""
     pages = ["README.md", *(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md"))]
     count = {page: len(blocks_of(page)) for page in pages if blocks_of(page)}
-    assert count == {"README.md": 1, "docs/python.md": 12, "docs/training.md": 2, "docs/distributed.md": 2,
+    assert count == {"README.md": 1, "docs/python.md": 13, "docs/training.md": 2, "docs/distributed.md": 2,
                      "docs/ape-x.md": 3, "docs/dqn-lambda.md": 1, "docs/simulators.md": 5, "docs/environments.md": 2,
                      "docs/data.md": 1}
 

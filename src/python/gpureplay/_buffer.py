@@ -26,6 +26,7 @@ from ._hindsight import Goals, Hindsight, add_hindsight
 from ._inputs import (address_of, check_device_array, convert, flag, id_array, integer, producer_stream, read_array,
                       real, stream_of)
 from ._library import Closed, FileError, GpureplayError, InvalidArgument, TooFew, check, lib
+from ._masks import Masks
 from ._schema import Field, fields_of
 from ._struct import read_tuple
 from ._tuples import FileInfo, Plan, PriorityStats, Stats
@@ -127,6 +128,11 @@ class ReplayBuffer(Handle):
         sequences=True, and with n_step above 1 a field "step_reward", one float32, the reward of a transition's first
         step, which `add` fills in. Trainings in the library's threads do not, and refuse a buffer with that field.
 
+    action_mask: True: each transition has the actions that next_obs allows, as bits, in a field "next_action_mask", and
+        a `DQN` takes the best of these alone, and nothing where there are none. `add` reads the mask, (num_actions,)
+        bools, in info["action_mask"], in next_obs["action_mask"] of a Dict space, which is not stored as an
+        observation then, or as next_action_mask=env.action_masks(). The action space is Discrete.
+
     hindsight: a `Hindsight`: most sampled transitions get goals that were achieved later, and their rewards. A batch
         has `relabeled` then. This is sequences=True.
 
@@ -152,11 +158,12 @@ class ReplayBuffer(Handle):
                  extra_frames: int | None = None, observations: Observations = "stacks", sequences: bool = False,
                  keep_steps: bool = False, eviction: Eviction | None = None, evict_alpha: float | None = None,
                  first_priority: FirstPriority | None = None, flatten: bool = False,
-                 hindsight: Hindsight | None = None):
+                 hindsight: Hindsight | None = None, action_mask: bool = False):
         given = locals()
         settings = {name: given[name] for name in BUFFER_SETTINGS}
+        self._masks = Masks(fields, action_space) if flag("action_mask", action_mask) else None
         self._flattener, self._spec, self._goals = _parts_of(capacity, fields, action_space, preset, settings, flatten,
-                                                             hindsight)
+                                                             hindsight, self._masks)
         if seed is None:
             self._spec.config.seed = next(_seeds)
         self._epochs = itertools.count()
@@ -687,7 +694,8 @@ class ReplayBuffer(Handle):
             raise TypeError(f"{sorted(unknown)} are no settings of a buffer; they are {', '.join(BUFFER_SETTINGS)}")
         given, plan = dict(settings), _c_api.ReplayPlan()
         flatten, hindsight = given.pop("flatten", False), given.pop("hindsight", None)
-        spec = _parts_of(capacity, fields, action_space, preset, given, flatten, hindsight)[1]
+        masks = Masks(fields, action_space) if flag("action_mask", given.pop("action_mask", False)) else None
+        spec = _parts_of(capacity, fields, action_space, preset, given, flatten, hindsight, masks)[1]
         check(lib.gpur_replay_plan_bytes(ctypes.addressof(spec.config), ctypes.addressof(plan)))
         return read_tuple(Plan, plan)
 
@@ -710,10 +718,12 @@ class ReplayBuffer(Handle):
 
 
 def _parts_of(capacity: Any, fields: Any, action_space: Any, preset: Any, settings: Settings, flatten: Any,
-              hindsight: Any) -> tuple[Flattener | None, Spec, Goals | None]:
+              hindsight: Any, masks: Masks | None) -> tuple[Flattener | None, Spec, Goals | None]:
     """What the constructor's arguments say. `settings` are some of BUFFER_SETTINGS."""
+    fields = fields if masks is None else masks.space
     flattener = Flattener(fields) if flag("flatten", flatten) else None
     given = fields_of(fields if flattener is None else flattener.box32, action_space)
+    given += [] if masks is None else [masks.field]
     if hindsight is None:
         return flattener, make_spec(given, capacity, preset, settings), None
     spec = make_spec(given, capacity, preset, {**settings, "sequences": True})

@@ -23,6 +23,7 @@ from ._handle import Handle, Progress, WeakItems, call_with_file, says_stop
 from ._hindsight import refuse_learner
 from ._inputs import convert, id_array, integer, read_array, read_observations, real
 from ._library import Advice, Interrupted, InvalidArgument, check, lib
+from ._masks import Masks, bits_of_rows
 from ._schema import Field, num_actions_of
 from ._spaces import actions_refusal, has_choices
 from ._struct import read_tuple
@@ -305,6 +306,7 @@ class DQN(ReplayLearner):
         if obs is not None:
             refuse_doubtful_layout(config.network, obs)
         super().__init__(buffer, lib.gpur_dqn_create, config, settings.get("demonstrations"))
+        self._masks: Masks | None = getattr(buffer, "_masks", None)
         self._empty_refreshes = 0  # of which the last read of stats knew
         self._translation = Translation(buffer._flattener)
         self._translation.warn(self.config)
@@ -313,19 +315,28 @@ class DQN(ReplayLearner):
         assert obs is not None  # the library has checked it
         self._obs = obs
 
-    def act(self, obs: Any, epsilon: float = 0.0, *, stream: Any = None) -> np.ndarray:
+    def act(self, obs: Any, epsilon: float = 0.0, *, mask: Any = None, stream: Any = None) -> np.ndarray:
         """Actions, (count,) int32, for observations (count, ...) of the buffer's dtype and shape, in host or device
         memory: with probability epsilon a random action, else argmax Q. One observation without the first axis is
         accepted, too. All are computed with the same weights. Memory is allocated for 64 observations at first,
         and again when more come.
 
+        mask: (count, num_actions) bools, or 0 and 1: the allowed actions; no others are chosen. None: all are, or where
+            the buffer has action_mask=True and a Dict space those of obs["action_mask"].
         stream: for observations in device memory, the stream that made them, as for `ReplayBuffer.extend`.
 
-        TypeError, ValueError: another dtype or shape, or NaN or infinity in host memory if the buffer has
-        check_nan."""
+        TypeError, ValueError: another dtype or shape, no mask where the buffer has action_mask=True, or NaN or infinity
+        in host memory if the buffer has check_nan. InvalidArgument: a mask that allows no action."""
+        if self._masks is not None:
+            obs, mask = self._masks.of_act(obs, mask)
         held, address, count, stream = self._observations(obs, stream)
         actions, epsilon = np.empty(count, np.int32), real("epsilon", epsilon)
-        self._call(lib.gpur_learner_act, count, address, epsilon, actions.ctypes.data, stream)
+        if mask is None:
+            self._call(lib.gpur_learner_act, count, address, epsilon, actions.ctypes.data, stream)
+        else:
+            bits = bits_of_rows(mask, count, self._num_actions)
+            self._call(lib.gpur_learner_act_masked, count, address, bits.ctypes.data, epsilon, actions.ctypes.data,
+                       stream)
         del held
         return self._translation.actions(actions)
 
@@ -338,7 +349,7 @@ class DQN(ReplayLearner):
         return q
 
     def _observations(self, obs: Any, stream: Any) -> tuple[Any, int, int, int | None]:
-        obs = self._translation.read(obs)
+        obs = self._translation.read(obs if self._masks is None else self._masks.split(obs)[0])
         return read_observations(self._obs, obs, self._buffer.device._if_cuda, stream, self._buffer.check_nan)
 
     def refresh(self) -> None:

@@ -21,6 +21,7 @@ from ._handle import Handle, Progress, call_with_file, note_library_threads
 from ._inputs import address_of, column, flag, integer, read_observations
 from ._learner import DQN, Learner
 from ._library import FileError, InvalidArgument, in_c, lib
+from ._masks import bits_of_rows
 from ._schema import NUMPY, Field, shape_of, to_c
 from ._struct import read_tuple
 from ._tuples import PolicyStats
@@ -182,7 +183,7 @@ class Policy(Handle):
     # Acting.
 
     def act(self, obs: Any, epsilon: Any = 0.0, lanes: Any = None, steps: Any = None, *, greedy: bool = False,
-            stream: Any = None) -> np.ndarray:
+            mask: Any = None, stream: Any = None) -> np.ndarray:
         """Actions, (count,) int32, for observations (count, ...) in host or device memory: with probability epsilon a
         random action, else argmax Q. With head "softmax_value" an action is drawn from the probabilities, or with
         `greedy` the most probable one. One observation without the first axis is accepted, too.
@@ -191,8 +192,9 @@ class Policy(Handle):
         lanes, steps: (count,) integers, or one for all: the number of each row's environment, and of that environment's
             step. A random action is a pure function of the seed and these two, whatever the calls and threads. lanes
             None: 0, 1, 2, ... steps None: the number of earlier calls, so that each draws new actions.
+        mask: (count, num_actions) bools, or 0 and 1: the allowed actions, to which all actions keep. None: all are.
         stream: for observations in device memory, the stream that made them, as for `ReplayBuffer.extend`."""
-        return self._run(obs, stream, (epsilon, lanes, steps), greedy, "")[0]
+        return self._run(obs, stream, (epsilon, lanes, steps), greedy, "", mask=mask)[0]
 
     def act_with_q(self, obs: Any, epsilon: Any = 0.0, lanes: Any = None, steps: Any = None, *,
                    stream: Any = None) -> Acted:
@@ -222,7 +224,7 @@ class Policy(Handle):
         return self._run(obs, stream, (0.0, None, None), False, "q", wants_actions=False)[1]
 
     def _run(self, obs: Any, stream: Any, exploration: tuple[Any, Any, Any], greedy: bool, numbers: str,
-             wants_actions: bool = True) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
+             wants_actions: bool = True, mask: Any = None) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
         """Actions, what `numbers` names of each action ("q", "probabilities", "action_vectors" or ""), values and
         version. The first of the exploration is epsilon, or sigma."""
         obs = self._translation.read(obs)
@@ -236,6 +238,8 @@ class Policy(Handle):
         of_actions = np.empty((count if numbers else 0, self._num_actions), np.float32)
         given, out, version = _c_api.PolicyInput(), _c_api.PolicyOutput(), ctypes.c_int64()
         given.count, given.obs, given.stream = count, address, stream
+        bits = None if mask is None else bits_of_rows(mask, count, self._num_actions)
+        given.mask = None if bits is None else address_of(bits)
         for name, row in zip((noise_name, "lane", "step"), rows):
             setattr(given, name, None if row is None else address_of(row))
         out.actions = address_of(actions) if wants_actions else None

@@ -262,6 +262,7 @@ class BufferOptions(TypedDict, total=False):
     first_priority: FirstPriority | None
     flatten: bool
     hindsight: Hindsight | None
+    action_mask: bool
 
 class PlanSettings(TypedDict, total=False):
     device: str | TorchDevice | Device
@@ -295,6 +296,7 @@ class PlanSettings(TypedDict, total=False):
     first_priority: FirstPriority | None
     flatten: bool
     hindsight: Hindsight | None
+    action_mask: bool
 
 class TrainArguments(TypedDict, total=False):
     device: str | TorchDevice | Device | None

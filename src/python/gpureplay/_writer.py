@@ -25,6 +25,7 @@ from ._handle import Handle, WeakItems
 from ._inputs import (Columns, Overwritten, address_of, convert, integer, producer_stream, refuse_not_finite,
                       refuse_one_memory, stream_of)
 from ._library import Closed, GpureplayError, InvalidArgument, check, lib
+from ._masks import Masks
 from ._schema import PREVIOUS, STEP_REWARD, Field
 
 
@@ -35,6 +36,7 @@ class Buffer(Protocol):
     fields: list[Field]
     _tracks_episodes: bool
     _flattener: Flattener | None
+    _masks: Masks | None
     _spec: Spec
     _users: WeakItems[Handle]
 
@@ -542,6 +544,10 @@ class Writer(Handle):
         """links: False: finished transitions have their field "previous", where there is one."""
         num_envs = integer("num_envs", num_envs, 1, 2**31 - 1)
         self._links = links and buffer._spec.sequences  # the library fills in "previous" of finished transitions
+        self._masks = buffer._masks
+        if self._masks is not None and autoreset is not None and autoreset_name(autoreset) == "same_step":
+            raise InvalidArgument("autoreset is \"same_step\" and action_mask True; it must be \"next_step\" or "
+                                  "\"disabled\", with which the mask is that of an episode's last observation")
         fields = [field for field in buffer.fields if not self._links or field != PREVIOUS]
         steps = _with_truncated(fields)
         policy = _autoreset_of(autoreset, num_envs, steps, bool(buffer._spec.config.check_finite))
@@ -583,7 +589,7 @@ class Writer(Handle):
         """Makes an Appender of the extension module for `count` rows; -1: any number. None: there is no module, or it
         cannot follow the policy."""
         ends = _end_fields(fields) if tracker is not None or (policy is not None and policy.end_fields) else []
-        if fast is None or any(fields[at].dtype.kind == "f" for at in ends):
+        if fast is None or self._masks is not None or any(fields[at].dtype.kind == "f" for at in ends):
             return None
         ended = policy.ended if isinstance(policy, NextStep) else None
         return fast.Appender(
@@ -620,6 +626,8 @@ class Writer(Handle):
                 self._adder = self._make_adder()
             self._overwritten.refuse(values)
             given = values
+            if self._masks is not None:
+                values = self._masks.of_step(values, info)
             if self._flattener is not None:
                 values = self._flattener.of_step(values)
                 final_obs = self._flattener.of_final(_final_of(info) if final_obs is None else final_obs)
@@ -698,6 +706,8 @@ class Writer(Handle):
         with self._lock, self._shared:
             stream = stream_of(stream)
             refuse_one_memory(values)
+            if self._masks is not None:
+                values = self._masks.of_block(values)
             if self._flattener is not None:
                 values = self._flattener.of_step(values)
             arrays = self._columns.of_block(values, stream)
