@@ -37,6 +37,8 @@
  * the comment of the function says otherwise. A status below 0 means that the device failed; its objects can then only
  * be destroyed. Every function that destroys, closes or releases accepts NULL.
  *
+ * The code in comments leaves out the checks of statuses, and what has been declared before: handles and arrays.
+ *
  * Structs. A config or info struct begins with its own size, and its `_init` function sets the defaults; structs that
  * are members of a config have reserved members instead. A program that was compiled against an older header keeps
  * working: settings that it does not know have their defaults. A config from a newer header is accepted if the settings

@@ -6,6 +6,7 @@ target_compile_options(test_version PRIVATE -Wall -Wextra -Wpedantic -Werror)
 set_target_properties(test_version PROPERTIES C_STANDARD 99 C_STANDARD_REQUIRED ON C_EXTENSIONS OFF)
 register(test_version package test_version ${PROJECT_VERSION})
 add_python_test(test_headers_alone package/test_headers_alone.py)
+add_python_test(test_header_examples package/test_header_examples.py ${CMAKE_C_COMPILER})
 add_python_test(test_prefetch package/test_prefetch.py ${CMAKE_C_COMPILER})
 add_python_test(test_symbols package/test_symbols.py $<TARGET_FILE:gpureplay>)
 add_python_test(test_docs package/test_docs.py $<TARGET_FILE_DIR:gpureplay>)
@@ -146,8 +147,8 @@ endif()
 
 # What no compiler changes, or costs minutes: tests/run.sh has it in its first configuration only.
 foreach(name IN ITEMS shellcheck test_atari test_atari_plugin test_bench test_cartpole_gymnasium test_docs test_layers
-        test_headers_alone test_install_fetch_content test_install_conan test_install_conda test_install_debian
-        test_minatar test_pendulum_gymnasium
+        test_headers_alone test_header_examples test_install_fetch_content test_install_conan test_install_conda
+        test_install_debian test_minatar test_pendulum_gymnasium
         test_plugin test_python test_python_without_fast test_ray test_reference test_wheel test_scripts test_sources
         test_switches
         test_play.cpu test_play_in_python.cpu test_train.cpu test_train_apex.cpu test_train_apex_in_python.cpu

@@ -6,6 +6,8 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
+from docutils import nodes  # noqa: E402
+
 import pages  # noqa: E402
 import plain  # noqa: E402
 
@@ -35,11 +37,21 @@ def docstring(app, what, name, obj, options, lines):
     owner, _, member = name.removeprefix(f"{pages.module_of(name)}.").rpartition(".")
     written = plain.restructured("\n".join(lines), lambda word: written_pages.link(word, owner or member))
     if what in ("method", "function") and not member.startswith("_"):
-        written += written_pages.example_in_python(name, member, owner or None)
+        written += written_pages.example_in_python(name)
+    elif what in ("class", "exception"):
+        written += written_pages.example_of_class(name, member, obj)
     lines[:] = written
 
 
+def name_lines(app, tree):
+    """So that lines of sources can be linked."""
+    for block in tree.findall(nodes.literal_block):
+        if block.get("linenos"):
+            block.setdefault("highlight_args", {})["lineanchors"] = "line"
+
+
 def setup(app):
+    app.connect("doctree-read", name_lines)
     app.connect("autodoc-process-docstring", docstring)
 
 

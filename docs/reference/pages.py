@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Writes the pages of the reference for Sphinx: of every header, function, class and module, the guides, and the
-sources that they link. A public function that nothing calls is an error.
+sources that they link. A public function without an example is an error.
 
 usage: pages.py FOLDER       for pages; needs the package gpureplay, whose names it reads
 """
@@ -101,21 +101,6 @@ def first_sentence(comment):
     return re.split(r"(?<=[^.]\.)\s", " ".join(comment.split("\n\n")[0].split()), maxsplit=1)[0]
 
 
-def is_example(call):
-    return call.file.startswith(("examples/", "docs/", "README"))
-
-
-def family():
-    """{header: the example that calls most of its functions}."""
-    found = {}
-    for header in headers.all_headers():
-        files = [call.file for one in headers.read(header)[1] if one.kind == "function"
-                 for call in calls.in_c(one.name) if call.file.startswith("examples/")]
-        if files:
-            found[header] = max(sorted(set(files)), key=files.count)
-    return found
-
-
 # What the package has.
 
 
@@ -150,11 +135,10 @@ def overrides(owner, name):
     return owner is not None and any(name in vars(base) for base in owner.__mro__ if not is_ours(base))
 
 
-def inherited_from(owner, name):
-    """The classes of ours that a method of a class may be called of, too, as it is theirs."""
-    if owner is None or name in vars(owner):
-        return []
-    return [base.__name__ for base in owner.__mro__[1:] if is_ours(base) and hasattr(base, name)]
+def code_of(value):
+    """The code in a docstring."""
+    return [piece for piece in plain.pieces(inspect.getdoc(value) or "")
+            if isinstance(piece, str) and plain.language_of(piece) == "python"]
 
 
 def module_of(dotted):
@@ -181,6 +165,38 @@ class Package:
                 for member in members_of(value, kind):
                     self.names.setdefault(f"{one}.{member}", f"{module}.{one}.{member}")
 
+    def giving(self, name):
+        """Links to what returns a class: functions, methods and properties, by their annotations."""
+        word, found = re.compile(rf"\b{name}\b"), {}
+        for (module, one), value in self.things.items():
+            members = [(one, value)] if not inspect.isclass(value) else [
+                (f"{one}.{member}", inspect.getattr_static(value, member))
+                for kind in (is_method, is_property) for member in members_of(value, kind)]
+            for dotted, member in members:
+                function = inspect.unwrap(getattr(member, "fget", None) or getattr(member, "__func__", None) or member)
+                if word.search(str(getattr(function, "__annotations__", {}).get("return", ""))):
+                    found.setdefault(function, f":py:obj:`{dotted} <{module}.{dotted}>`")
+        return list(found.values())
+
+    def link_to_docstring(self, dotted):
+        """Of "gpureplay.Learner.save", where DQN has that method."""
+        module = module_of(dotted)
+        owner, _, member = dotted.removeprefix(module).lstrip(".").rpartition(".")
+        for name in (dotted, f"{module}.{member}"):
+            if name in self.modules or name in self.names:
+                return f":py:obj:`{name.removeprefix('gpureplay.')} <{name}>`"
+        for (of_module, one), value in self.things.items():
+            if inspect.isclass(value) and any(base.__name__ == owner for base in value.__mro__ if is_ours(base)):
+                return f":py:obj:`{one}.{member} <{of_module}.{one}.{member}>`"
+        raise LookupError(f"no public name has the docstring of {dotted}")
+
+    def having(self, kind, name):
+        """The names of the classes that have a class's method, that one first."""
+        method = inspect.getattr_static(kind, name, None)
+        others = [calls.class_name(one) for one in self.things.values() if inspect.isclass(one) and one is not kind
+                  and method is not None and inspect.getattr_static(one, name, None) is method]
+        return [calls.class_name(kind), *others]
+
     def link(self, name, owner=None):
         found = self.names.get(f"{owner}.{name}") or self.names.get(name)
         return f":py:obj:`{name} <{found}>`" if found else None
@@ -192,7 +208,7 @@ class Package:
 class Pages:
     def __init__(self, folder):
         self.folder, self.linked, self.uncalled = Path(folder), set(), []
-        self.roles, self.package, self.family = roles(), Package(), family()
+        self.roles, self.package = roles(), Package()
 
     def write(self, name, lines):
         path = self.folder / name
@@ -209,37 +225,47 @@ class Pages:
 
     # Examples.
 
-    def link_to(self, file):
-        """To a guide, or to the page of a source."""
-        if file in calls.GUIDES:
-            return self.roles[file]
-        if file.endswith(".ipynb"):
-            return f":doc:`{file} </{file}>`"
-        self.linked.add(file)
-        return f":doc:`{file} </sources/{file}>`"
+    def link_to(self, call, up):
+        """To a guide, to the page of a comment, or to the line of a source. up: from the page's folder to the first
+        one."""
+        if call.file in calls.GUIDES or call.file in self.roles:
+            return self.roles[call.file]
+        if calls.is_comment(call.file):
+            return self.package.link_to_docstring(call.file)
+        if call.file.endswith(".ipynb"):
+            return f":doc:`{call.file} </{call.file}>`"
+        self.linked.add(call.file)
+        return f"`{call.file} <{up}sources/{call.file}.html#line-{call.line}>`__"
 
-    def example(self, called):
+    def example(self, called, up):
         """The first call of all, and where the others are, if those are examples or guides."""
         first, *others = called
-        lines = [f"From {self.link_to(first.file)}:", "", f".. code-block:: {first.language}", ""]
-        lines += [f"   {line}" for line in first.text.splitlines()] + [""]
-        others = [one.file for one in others if is_example(one)]
-        return [*lines, f"Also in {', '.join(map(self.link_to, others[:6]))}.", ""] if others else lines
+        place = f"Used in the test ``{first.test}`` of" if first.test else "From"
+        lines = [f"{place} {self.link_to(first, up)}:", "", f".. code-block:: {first.language}", ""]
+        lines += [f"   {line}".rstrip() for line in first.text.splitlines()] + [""]
+        return [*lines, *self.also(others, up)]
+
+    def also(self, others, up):
+        others = [self.link_to(one, up) for one in others if calls.is_example(one)][:6]
+        return [f"Also in {', '.join(others)}.", ""] if others else []
 
     # C.
 
     def function_in_c(self, header, one):
-        called = calls.in_c(one.name)
-        if not called and one.kind == "function":
+        name = re.compile(rf"\b{one.name}\(")
+        shown = any(map(name.search, plain.code_in_c(one.comment)))  # in its own comment
+        called = [call for call in calls.in_c(one.name)
+                  if calls.is_example(call) and not (shown and call.text in plain.code_in_c(one.comment))]
+        if not called and not shown:
             self.uncalled.append(one.name)
         signature = " ".join(one.code.removeprefix("GPUR_API ").removesuffix(";").split())
         lines = [one.name, "=" * len(one.name), "", f".. c:function:: {signature}", ""]
         lines += [f"   {line}" for line in self.text(one.comment, one.name)]
         lines += ["", f"Declared in {self.roles[header]}.", ""]
-        if called:
-            lines += ["Example", "-------", "", *self.example(called)]
-            if not any(is_example(call) for call in called) and header in self.family:
-                lines += [f"Functions beside it are called in {self.link_to(self.family[header])}.", ""]
+        if shown:
+            lines += self.also(called, "../")
+        elif called:
+            lines += ["Example", "-------", "", *self.example(called, "../")]
         self.write(f"c/{one.name}.rst", lines)
 
     def members(self, one):
@@ -293,23 +319,44 @@ class Pages:
 
     # Python.
 
-    def calls_of(self, name, owner=None):
-        """Calls of a function, or of a method of a class: where an expression tells the class, and else where the file
-        names it."""
+    def calls_of(self, name, kind=None):
+        """Calls of a function, or of a method of a class or of those that have it in common, examples first: where an
+        expression tells the class, and else where the file names it."""
         found = calls.by_name_in_python(self.package.classes)
-        certain = found.get((owner, name), [])
-        word = re.compile(rf"\b{owner or 'gpureplay'}\b")
-        return certain or [call for call in found.get((None, name), [])
-                           if word.search((ROOT / call.file).read_text(encoding="utf-8"))]
+        kinds = self.package.having(kind, name) if kind else [None]
+        certain = [call for one in kinds for call in found.get((one, name), [])]
+        word = re.compile(rf"\b{kind.__name__ if kind else 'gpureplay'}\b")
+        return sorted(certain, key=lambda call: not calls.is_example(call)) or [
+            call for call in found.get((None, name), []) if word.search(
+                call.file if calls.is_comment(call.file) else (ROOT / call.file).read_text(encoding="utf-8"))]
 
-    def example_in_python(self, dotted, name, owner=None):
-        """What the docstring of a function or a class ends with."""
-        kind = getattr(self.package.modules[module_of(dotted)], owner or "", None)
-        called = self.calls_of(name, owner) or next(filter(None, (self.calls_of(name, base)
-                                                                  for base in inherited_from(kind, name))), [])
-        if not called and not overrides(kind, name):
+    def example_in_python(self, dotted):
+        """What the docstring of a function, or of a method of a class, ends with."""
+        owner, _, name = dotted.rpartition(".")
+        things = {f"{module}.{one}": value for (module, one), value in self.package.things.items()}
+        kind = None if dotted in things else things[owner]
+        value = inspect.unwrap(getattr(kind, name) if kind else things[dotted])
+        return self.example_beside(value, self.calls_of(name, kind), dotted, overrides(kind, name))
+
+    def example_of_class(self, dotted, name, value):
+        """Of one that only functions make, these."""
+        called = self.calls_of(name)
+        given = [] if any(map(calls.is_example, called)) else self.package.giving(name)
+        if given and not code_of(value):
+            return ["", f"Given by {', '.join(given)}.", ""]
+        return self.example_beside(value, called, dotted, False)
+
+    def example_beside(self, value, called, dotted, needs_none):
+        """The example of a function or class, unless its own docstring has one."""
+        code, name = code_of(value), re.compile(rf"\b{dotted.rpartition('.')[2]}\b")
+        has_one = bool(code) if inspect.isclass(value) else any(map(name.search, code)) or any(
+            call.text in code for call in called)
+        called = [call for call in called if call.text not in code]
+        if has_one:
+            return ["", *self.also(called, "../../")]
+        if not called and not needs_none:
             self.uncalled.append(dotted)
-        return ["", *self.example(called)] if called else []
+        return ["", *self.example(called, "../../")] if called else []
 
     def python(self):
         self.write("python/index.rst", ["The Python package", "==================", "",
@@ -335,14 +382,16 @@ class Pages:
         dotted = f"{module}.{name}"
         lines = [name, "=" * len(name), "", f".. py:currentmodule:: {module}", ""]
         if not inspect.isclass(value):
-            self.example_in_python(dotted, name)
+            self.example_in_python(dotted)
             lines += [f".. autofunction:: {dotted}"]
         elif issubclass(value, Exception):
+            self.example_of_class(dotted, name, value)
             lines += [f".. autoexception:: {dotted}"]
         else:
+            self.example_of_class(dotted, name, value)
             methods, properties = members_of(value, is_method), members_of(value, is_property)
             for method in methods:
-                self.example_in_python(f"{dotted}.{method}", method, name)
+                self.example_in_python(f"{dotted}.{method}")
             lines += [f".. autoclass:: {dotted}", f"   :members: {', '.join(methods + properties)}" * bool(
                 methods or properties)]
         self.write(f"python/{module}/{name}.rst", lines)
@@ -407,7 +456,7 @@ def main(folder):
     pages.write("index.rst", INDEX)
     pages.write("examples.rst", ["Examples", "========", "", *(f"- :doc:`{one} </sources/{one}>`" for one in examples)])
     if pages.uncalled:
-        sys.exit(f"public functions that no example, guide, program or test calls: {', '.join(pages.uncalled)}")
+        sys.exit(f"public names without an example: {', '.join(pages.uncalled)}")
 
 
 if __name__ == "__main__":

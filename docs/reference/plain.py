@@ -10,6 +10,7 @@ WORD = re.compile(r"(`[^`\n]+`|\b(?:gpur|GPUR)_\w+(?:\.\w+)?\*?|\b[\w/]+\.(?:h|m
 ENTRY = re.compile(r"(?P<term>.+?)(?:  +|: )(?P<text>\S.*)$")
 COLUMNS = re.compile(r"\S {4,}[^ \[]")  # of a table; a citation may stand at the right
 LIST = re.compile(r" *[A-Za-z_][\w.]*(, [\w.]+)*  +[^ =]")
+STATEMENT = re.compile(r";([ \t]*//.*)?$", re.M)  # the end of a line in C
 NAMES = re.compile(r"\*{0,2}\w+(, \*{0,2}\w+)*: ")
 
 
@@ -74,39 +75,56 @@ def definitions(group, link):
     return [*lines, ""]
 
 
-def language_of(lines):
-    text = textwrap.dedent("\n".join(lines))
+def language_of(text):
+    if text.startswith("#include") or STATEMENT.search(text):
+        return "c"
     try:
         ast.parse(text)
         return "python" if "(" in text else "none"
     except SyntaxError:
-        return "c" if text.rstrip().endswith(";") else "none"
+        return "none"
 
 
-def code_block(lines):
+def code_block(text):
     """What stays as it is."""
-    indent = min(indent_of(line) for line in lines if line)
-    return [f".. code-block:: {language_of(lines)}", "", *("   " + line[indent:] for line in lines), ""]
+    return [f".. code-block:: {language_of(text)}", "", *(f"   {line}".rstrip() for line in text.splitlines()), ""]
+
+
+def pieces(text):
+    """The groups of lines, and as texts what stays as it is, of one or several groups."""
+    literal = []
+    for group in groups(text.expandtabs().splitlines()):
+        is_table = any(COLUMNS.search(line) for _, *rest in entries(group) for line in rest)
+        if indent_of(group[0]) >= 4 and not all(map(LIST.match, group)) or (indent_of(group[0]) >= 2 and is_table):
+            literal += ["", *group] if literal else group
+            continue
+        if literal:
+            yield textwrap.dedent("\n".join(literal))
+            literal = []
+        yield group
+    if literal:
+        yield textwrap.dedent("\n".join(literal))
+
+
+def code_in_c(text):
+    """The code of a comment: [text]."""
+    return [piece for piece in pieces(text) if isinstance(piece, str) and language_of(piece) == "c"]
 
 
 def restructured(text, link):
     """Lines of reStructuredText."""
-    lines, literal = [], []
-    for group in groups(text.expandtabs().splitlines()):
-        indent = indent_of(group[0])
-        first = entries(group)
-        is_table = any(COLUMNS.search(line) for _, *rest in first for line in rest)
-        if indent >= 4 and not all(map(LIST.match, group)) or (indent >= 2 and is_table):
-            literal += ["", *group] if literal else group
+    lines = []
+    for piece in pieces(text):
+        if isinstance(piece, str):
+            lines += code_block(piece)
             continue
-        lines += code_block(literal) if literal else []
-        literal = []
+        first = entries(piece)
         if all(one[0].startswith("- ") for one in first):
             for one in first:
                 lines += [f"- {inline(' '.join(one)[2:], link)}"]
             lines += [""]
-        elif indent >= 2 or (len(first) < len(group) and all(NAMES.match(one[0]) for one in first)):
-            lines += definitions(group, link)
+        elif indent_of(piece[0]) >= 2 or (len(first) < len(piece) and all(NAMES.match(one[0]) for one in first)):
+            lines += definitions(piece, link)
         else:
-            lines += [inline(" ".join(group), link), ""]
-    return [*lines, *(code_block(literal) if literal else [])]
+            lines += [inline(" ".join(piece), link), ""]
+    return lines

@@ -4,11 +4,12 @@
  * actions and returns. There is no replay and no target network. Policies (policy.h) with the same network act; they
  * get its weights by gpur_policy_pull.
  *
+ *     gpur_actor_critic_config config;
  *     gpur_actor_critic_config_init(&config, sizeof config);
  *     config.network.num_actions = 6;
  *     config.obs = (gpur_field){"obs", GPUR_FLOAT32, {4}};
  *     gpur_actor_critic_create(device, &config, &learner);
- *     gpur_actor_critic_train(learner, &batch, &losses);
+ *     gpur_actor_critic_train(learner, &rollouts, &losses);
  *     gpur_policy_pull(policy, learner, GPUR_WEIGHTS_ONLINE);
  *
  * examples/actor_critic.c is A2C in CartPole.

@@ -111,8 +111,14 @@ typedef struct gpur_apex_config {
     int64_t rows_under_way;
 } gpur_apex_config;
 
-/* The rows_under_way that come while a learner of this batch_size does half a target_period of train steps, at least 1;
- * 0 for samples_per_insert 0. Any thread. */
+/*
+ * The rows_under_way that come while a learner of this batch_size does half a target_period of train steps, at least 1;
+ * 0 for samples_per_insert 0. Any thread.
+ *
+ *     apex_config.samples_per_insert = 8;
+ *     apex_config.rows_under_way = gpur_apex_rows_under_way(apex_config.samples_per_insert, learner_config.batch_size,
+ *                                                           learner_config.target_period);
+ */
 GPUR_API int64_t gpur_apex_rows_under_way(double samples_per_insert, int64_t batch_size, int64_t target_period);
 
 /* Sets every member to its default. `size` is sizeof(gpur_apex_config). Any thread. GPUR_INVALID_ARGUMENT: NULL, or a
@@ -180,17 +186,27 @@ GPUR_API gpur_status gpur_apex_preset(const char *name, gpur_run_config *run, gp
 GPUR_API gpur_status gpur_apex_create(gpur_learner *learner, const gpur_run_config *run, const gpur_apex_config *config,
                                       gpur_run **handle);
 
-/* Changes the number of actors while the run goes on: the actors of higher numbers are asked to end, or new ones start.
+/*
+ * Changes the number of actors while the run goes on: the actors of higher numbers are asked to end, or new ones start.
  * The others keep their epsilons. With 0 actors no environment steps come any more: a gpur_run_advance that waits for
  * them goes on until gpur_run_stop is called or there are actors again; gpur_run_advance(run, 0, 0) waits for the ends
  * of those that were asked. Any thread.
  *
  *   GPUR_INVALID_ARGUMENT  not 0 to 1,024, a run of another system, or NULL
  *   GPUR_OUT_OF_MEMORY     not enough memory for the writers of new actors. The number is as it was
+ *
+ *     gpur_apex_set_actors(run, 4); // another program needs the cores
+ *     gpur_run_advance(run, 1000000, 0);
+ *     gpur_apex_set_actors(run, 8);
  */
 GPUR_API gpur_status gpur_apex_set_actors(gpur_run *run, int32_t actors);
 
-/* The process of an actor, to watch or to kill it; -1: it has none now, or the run is of another system. Any thread. */
+/*
+ * The process of an actor, to watch or to kill it; -1: it has none now, or the run is of another system. Any thread.
+ *
+ *     for (int32_t i = 0; i < apex_config.actors; i++)
+ *         printf("actor %d is process %" PRId64 "\n", i, gpur_apex_actor_process(run, i));
+ */
 GPUR_API int64_t gpur_apex_actor_process(gpur_run *run, int32_t actor);
 
 /* The networks of a learner, for its actors. */
@@ -215,6 +231,13 @@ typedef struct gpur_apex_networks {
  *   GPUR_INVALID_ARGUMENT  another format or network than the learner's, an environment that does not fit or that
  *                          refused; the learner reports the message, too. Or a descriptor that is no connection; NULL
  *   GPUR_INTERRUPTED       the learner's process is gone
+ *
+ *     int main(void) // of the program that `command` names
+ *     {
+ *         // run_config, replay_config and learner_config are set as in the learner's program.
+ *         const gpur_apex_networks networks = {.size = sizeof networks, .acting = &learner_config.network};
+ *         return gpur_apex_serve(3, &run_config, &replay_config, &networks, 1) == GPUR_OK ? 0 : 1;
+ *     }
  */
 GPUR_API gpur_status gpur_apex_serve(int32_t connection, const gpur_run_config *run, const gpur_replay_config *replay,
                                      const gpur_apex_networks *networks, int32_t threads);
@@ -292,6 +315,13 @@ typedef struct gpur_apex_transport {
  *   GPUR_INTERRUPTED       a function of the transport has ended it. What was not taken is lost
  *   GPUR_INVALID_ARGUMENT  a value out of its range, weights of another network, an environment that does not fit or
  *                          that refused, or NULL
+ *
+ * On the actor's machine, with functions that send and receive by a connection:
+ *
+ *     const gpur_apex_networks networks = {.size = sizeof networks, .acting = &learner_config.network};
+ *     const gpur_apex_transport transport = {.size = sizeof transport, .user = connection, .take_block = send_block,
+ *                                            .take_episode = send_episode, .copy_weights = get_weights};
+ *     gpur_apex_act(&run_config, &apex_config, actor, time(NULL), &replay_config, &networks, 1, &transport);
  */
 GPUR_API gpur_status gpur_apex_act(const gpur_run_config *run, const gpur_apex_config *config, int32_t actor,
                                    int64_t incarnation, const gpur_replay_config *replay,
@@ -315,6 +345,14 @@ GPUR_API gpur_status gpur_apex_act(const gpur_run_config *run, const gpur_apex_c
  * GPUR_INTERRUPTED: an error has ended the run.
  *
  * Other errors are those of gpur_writer_append_block; they end the run.
+ *
+ * On the learner's machine, in a thread beside gpur_run_advance, with a block that has come from an actor:
+ *
+ *     gpur_status status;
+ *     while ((status = gpur_apex_receive_block(run, block, bytes)) == GPUR_WOULD_BLOCK)
+ *         usleep(10000);
+ *     if (status != GPUR_OK)
+ *         fprintf(stderr, "%s\n", gpur_last_error());
  */
 GPUR_API gpur_status gpur_apex_receive_block(gpur_run *run, const void *block, int64_t bytes);
 
@@ -326,6 +364,9 @@ GPUR_API gpur_status gpur_apex_receive_block(gpur_run *run, const void *block, i
  *   incarnation  0 or more, and more than that of the last call or block
  *
  *   GPUR_INVALID_ARGUMENT  no such remote actor, or an incarnation that is not larger. Nothing was counted. Also NULL
+ *
+ *     gpur_apex_receive_start(run, actor, incarnation);     // the actor has connected
+ *     gpur_apex_receive_episode(run, actor, length, total);     // for each take_episode of it
  */
 GPUR_API gpur_status gpur_apex_receive_start(gpur_run *run, int32_t actor, int64_t incarnation);
 
@@ -345,6 +386,14 @@ GPUR_API int64_t gpur_apex_weights_bytes(gpur_run *run);
  *   broadcast  receives the number of their broadcast: 1, 2, ... 0: there was none yet, and nothing is copied
  *
  *   GPUR_INVALID_ARGUMENT  another number of bytes, or NULL
+ *
+ *     const int64_t bytes = gpur_apex_weights_bytes(run);
+ *     void *const weights = malloc((size_t)bytes);
+ *     int64_t broadcast;
+ *     gpur_apex_get_weights(run, weights, bytes, &broadcast);
+ *     if (broadcast > sent)
+ *         fwrite(weights, 1, (size_t)bytes, file), sent = broadcast; // to the actors
+ *     free(weights);
  */
 GPUR_API gpur_status gpur_apex_get_weights(gpur_run *run, void *weights, int64_t bytes, int64_t *broadcast);
 

@@ -109,6 +109,9 @@ enum { GPUR_MAX_READERS = 8 };
  *                          streams, or the stream 2 (cudaStreamPerThread), which means another stream in each thread,
  *                          so that the thread of the last release could not wait for it
  *   GPUR_DEVICE_ERROR      the device failed
+ *
+ *     gpur_replay_sample(replay, 256, stream, &batch);
+ *     gpur_batch_wait(batch, other_stream); // from here on kernels on both streams may read the batch
  */
 GPUR_API gpur_status gpur_batch_wait(gpur_batch *batch, void *stream);
 
@@ -124,6 +127,12 @@ GPUR_API gpur_status gpur_batch_wait(gpur_batch *batch, void *stream);
  *
  *   GPUR_INVALID_ARGUMENT  no array has this name, or NULL
  *   GPUR_OUT_OF_MEMORY     no host memory for the descriptor
+ *
+ *     void *managed;
+ *     gpur_batch_to_dlpack(batch, "obs", 0, &managed);
+ *     gpur_batch_release(batch); // the tensor has a reference of its own
+ *     DLManagedTensor *const tensor = managed; // of dlpack.h
+ *     tensor->deleter(tensor);
  */
 GPUR_API gpur_status gpur_batch_to_dlpack(gpur_batch *batch, const char *name, int32_t versioned, void **managed);
 

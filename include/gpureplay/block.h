@@ -7,10 +7,12 @@
  * Where steps of an environment are to become blocks, a packer does all of it: n-step returns, initial priorities,
  * frames stored once [Horgan et al. 2018, algorithm 1 and appendix F].
  *
+ *     gpur_packer_config config;
+ *     gpur_packer_config_init(&config, sizeof config);
  *     gpur_block_format_create(&replay_config, &format);
  *     gpur_packer_create(format, &config, &packer);
  *     gpur_packer_reset(packer, obs);
- *     gpur_packer_step(packer, &step);
+ *     gpur_packer_step(packer, &packer_input);
  *     gpur_packer_take(packer, 0, &block, &bytes);           // NULL: no block is full yet
  *     gpur_writer_append_block(writer, block, bytes, NULL);  // wherever the replay is
  *
@@ -62,7 +64,11 @@ typedef struct gpur_block_format gpur_block_format;
 GPUR_API gpur_status gpur_block_format_create(const gpur_replay_config *config, gpur_block_format **format);
 GPUR_API void gpur_block_format_destroy(gpur_block_format *format); /* NULL does nothing */
 
-/* The hash of the format. NULL gives 0. */
+/*
+ * The hash of the format. NULL gives 0.
+ *
+ *     printf("format %016" PRIx64 "\n", gpur_block_format_hash(format)); // equal where an actor's blocks fit
+ */
 GPUR_API uint64_t gpur_block_format_hash(const gpur_block_format *format);
 
 /* The most bytes of a block with so many rows and frames; 0 if there can be no such block. */
@@ -115,6 +121,13 @@ typedef struct gpur_block_input {
  *                          gpur_writer_append would refuse, except that a priority of -1 is none, too. Nothing is
  *                          written
  *   GPUR_OUT_OF_MEMORY     no host memory to compress
+ *
+ *     const int64_t room = gpur_block_max_bytes(format, 50, 0);
+ *     const gpur_block_input input = {.size = sizeof input, .rows = 50, .fields = fields};
+ *     void *const block = malloc((size_t)room);
+ *     int64_t bytes;
+ *     gpur_block_pack(format, &input, block, room, &bytes);
+ *     fwrite(block, 1, (size_t)bytes, file); // wherever it travels
  */
 GPUR_API gpur_status gpur_block_pack(const gpur_block_format *format, const gpur_block_input *input, void *block,
                                      int64_t room, int64_t *bytes);
@@ -130,6 +143,12 @@ GPUR_API gpur_status gpur_block_pack(const gpur_block_format *format, const gpur
  *                          gpur_block_pack refuses
  *   GPUR_FILE_ERROR        it is no block, is cut short or damaged; the message says what was found and what was wanted
  *   GPUR_OUT_OF_MEMORY     no host memory to decompress it
+ *
+ *     gpur_block_info info = {.size = sizeof info};
+ *     if (gpur_block_check(format, block, bytes, &info) == GPUR_OK)
+ *         printf("%" PRId64 " transitions of actor %" PRId64 "\n", info.rows, info.actor);
+ *     else
+ *         fprintf(stderr, "%s\n", gpur_last_error());
  */
 GPUR_API gpur_status gpur_block_check(const gpur_block_format *format, const void *block, int64_t bytes,
                                       gpur_block_info *info);

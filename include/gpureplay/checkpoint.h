@@ -54,8 +54,15 @@ typedef struct gpur_checkpoint_options {
     void *progress_user;       /* the first argument of `progress` */
 } gpur_checkpoint_options;
 
-/* Sets every member to its default. `size` is sizeof(gpur_checkpoint_options). Any thread. GPUR_INVALID_ARGUMENT: NULL,
- * or a size below 8 or above 65,536. */
+/*
+ * Sets every member to its default. `size` is sizeof(gpur_checkpoint_options). Any thread. GPUR_INVALID_ARGUMENT: NULL,
+ * or a size below 8 or above 65,536.
+ *
+ *     gpur_checkpoint_options options;
+ *     gpur_checkpoint_options_init(&options, sizeof options);
+ *     options.progress = show; // int32_t show(void *user, int64_t bytes_done, int64_t bytes_in_all)
+ *     gpur_replay_save(replay, "replay.safetensors", &options);
+ */
 GPUR_API gpur_status gpur_checkpoint_options_init(gpur_checkpoint_options *options, uint64_t size);
 
 /*
@@ -165,6 +172,10 @@ GPUR_API gpur_status gpur_learner_save(gpur_learner *learner, const char *path, 
  *   GPUR_FILE_ERROR        see the top of this file; or weights are NaN or infinite, or the optimizer's state has a
  *                          NaN; the message has the array and the number of such values. Nothing has changed
  *   GPUR_OUT_OF_MEMORY     no host memory for the weights. Nothing has changed
+ *
+ *     gpur_replay_load(replay, "replay.safetensors", NULL);
+ *     if (gpur_learner_load(learner, "learner.safetensors", NULL) != GPUR_OK)
+ *         fprintf(stderr, "%s\n", gpur_last_error());
  */
 GPUR_API gpur_status gpur_learner_load(gpur_learner *learner, const char *path, const gpur_checkpoint_options *options);
 
@@ -195,6 +206,9 @@ GPUR_API gpur_status gpur_learner_save_weights(gpur_learner *learner, const char
  *   GPUR_FILE_ERROR        see the top of this file; or weights are NaN or infinite; the message has the tensor and the
  *                          number of such values. Nothing has changed
  *   GPUR_OUT_OF_MEMORY     no host memory for the file. Nothing has changed
+ *
+ *     gpur_learner_save_weights(learner, "weights.safetensors", NULL);
+ *     gpur_learner_load_weights(other_learner, "weights.safetensors", NULL); // of the same network
  */
 GPUR_API gpur_status gpur_learner_load_weights(gpur_learner *learner, const char *path,
                                                const gpur_checkpoint_options *options);
@@ -225,6 +239,11 @@ typedef struct gpur_checkpoint_info {
  *
  *   GPUR_INVALID_ARGUMENT  NULL, or `info->size` was not set
  *   GPUR_FILE_ERROR        the file cannot be read, or is not a safetensors file
+ *
+ *     gpur_checkpoint_info info = {.size = sizeof info};
+ *     gpur_checkpoint_get_info("replay.safetensors", &info);
+ *     if (strcmp(info.kind, "replay") == 0)
+ *         printf("%" PRId64 " of %" PRId64 " transitions\n", info.rows, info.capacity);
  */
 GPUR_API gpur_status gpur_checkpoint_get_info(const char *path, gpur_checkpoint_info *info);
 

@@ -143,6 +143,11 @@ GPUR_API gpur_status gpur_device_get_info(gpur_device *device, gpur_device_info 
  *   GPUR_INVALID_ARGUMENT  bytes below 1, or NULL
  *   GPUR_OUT_OF_MEMORY     not enough memory; the message has the bytes needed and available
  *   GPUR_DEVICE_ERROR      the device failed
+ *
+ *     void *rewards;
+ *     gpur_device_alloc(device, sizeof host_rewards, &rewards);
+ *     gpur_device_copy(device, rewards, host_rewards, sizeof host_rewards);
+ *     gpur_device_free(device, rewards);
  */
 GPUR_API gpur_status gpur_device_alloc(gpur_device *device, int64_t bytes, void **memory);
 /* Waits like gpur_device_sync, and then frees memory from gpur_device_alloc. An address that is not from
@@ -160,8 +165,14 @@ GPUR_API void gpur_device_free(gpur_device *device, void *memory);
  */
 GPUR_API gpur_status gpur_device_copy(gpur_device *device, void *to, const void *from, int64_t bytes);
 
-/* Waits until all work that any thread has enqueued through this handle is done. Any thread.
- * GPUR_INVALID_ARGUMENT: NULL. GPUR_DEVICE_ERROR: the device failed in that work. */
+/*
+ * Waits until all work that any thread has enqueued through this handle is done. Any thread.
+ * GPUR_INVALID_ARGUMENT: NULL. GPUR_DEVICE_ERROR: the device failed in that work.
+ *
+ *     gpur_replay_sample(replay, 256, NULL, &batch);
+ *     gpur_learner_train(learner, 100);
+ *     gpur_device_sync(device); // the batch is filled, and the train steps are done
+ */
 GPUR_API gpur_status gpur_device_sync(gpur_device *device);
 
 /*
@@ -174,6 +185,10 @@ GPUR_API gpur_status gpur_device_sync(gpur_device *device);
  *                          another GPU
  *   GPUR_OUT_OF_MEMORY     no host memory for the stream's handle
  *   GPUR_DEVICE_ERROR      the device failed
+ *
+ *     gpur_replay_add_lanes(replay, fields, stream);
+ *     gpur_device_wait_stream(device, stream);
+ *     gpur_replay_save(replay, "lanes.safetensors", NULL);
  */
 GPUR_API gpur_status gpur_device_wait_stream(gpur_device *device, void *stream);
 

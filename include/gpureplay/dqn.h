@@ -13,6 +13,7 @@
  * the projected target from the prediction [Hessel et al. 2018], which is the cross-entropy less the target's entropy.)
  * `loss` is not read, and there is no cache of returns and no fused step.
  *
+ *     gpur_dqn_config config;
  *     gpur_dqn_config_init(&config, sizeof config);
  *     config.network.num_actions = 6;
  *     gpur_dqn_create(replay, &config, &learner);
@@ -226,6 +227,13 @@ GPUR_API gpur_status gpur_learner_acquire_host_batch(gpur_learner *learner, void
  * Releases a buffer of gpur_learner_acquire_host_batch without training on it. Any thread.
  *
  *   GPUR_INVALID_ARGUMENT  `rows` is not a buffer that is acquired, the learner has host_batches 0, or NULL
+ *
+ *     void *rows;
+ *     gpur_learner_acquire_host_batch(learner, &rows);
+ *     if (fread(rows, row_bytes, 32, file) == 32)
+ *         gpur_learner_train_host_batch(learner, rows);
+ *     else
+ *         gpur_learner_release_host_batch(learner, rows); // the file has ended
  */
 GPUR_API gpur_status gpur_learner_release_host_batch(gpur_learner *learner, void *rows);
 

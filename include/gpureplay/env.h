@@ -6,10 +6,14 @@
  * A plug-in needs this header alone, and is not linked with the library:
  *
  *     #include <gpureplay/env.h>
- *     static const gpur_env_type type = {.size = sizeof type, .name = "Corridor", .init = init, ...};
- *     const gpur_env_type *gpur_env_plugin(const char *name) { return &type; }
+ *     static const gpur_env_type corridor = {.size = sizeof corridor, .name = "Corridor", .init = init_env,
+ *                                            .reset = reset_env, .step = step_env, .close = close_env};
+ *     const gpur_env_type *gpur_env_plugin(const char *name)
+ *     {
+ *         return &corridor;
+ *     }
  *
- *     cc -shared -fPIC -o corridor.so corridor.c
+ * It is compiled by "cc -shared -fPIC -o corridor.so corridor.c".
  *
  * Functions of an environment return NULL, or a sentence that says what went wrong, with the value given and the value
  * wanted. The sentence is valid until the next call in the same thread. After a call that failed, an environment can be
@@ -121,16 +125,37 @@ typedef struct gpur_vector_env_type {
     void (*close)(void *env);
 } gpur_vector_env_type;
 
-/* What a plug-in exports, one or both: the type of that name, or its only one for "". NULL: it has none of that name.
- * Called once for each gpur_env_find. The plug-in's own declarations need no attribute to make them visible. */
+/*
+ * What a plug-in exports, one or both: the type of that name, or its only one for "". NULL: it has none of that name.
+ * Called once for each gpur_env_find. The plug-in's own declarations need no attribute to make them visible.
+ *
+ *     #include <gpureplay/env.h>
+ *     const gpur_env_type *gpur_env_plugin(const char *name)
+ *     {
+ *         return *name == '\0' || strcmp(name, "Corridor") == 0 ? &corridor : NULL;
+ *     }
+ *     const gpur_vector_env_type *gpur_vector_env_plugin(const char *name)
+ *     {
+ *         return *name == '\0' || strcmp(name, "Corridors") == 0 ? &corridors : NULL;
+ *     }
+ */
 #if defined(__GNUC__)
 #pragma GCC visibility push(default)
 #endif
 const gpur_env_type *gpur_env_plugin(const char *name);
 const gpur_vector_env_type *gpur_vector_env_plugin(const char *name);
 
-/* What it may export besides: the name of a type for index 0, 1, ...; NULL after the last one. `gpureplay-train list
- * ./games.so` shows these names. */
+/*
+ * What it may export besides: the name of a type for index 0, 1, ...; NULL after the last one. `gpureplay-train list
+ * ./games.so` shows these names.
+ *
+ *     #include <gpureplay/env.h>
+ *     const char *gpur_env_plugin_name(int32_t index)
+ *     {
+ *         static const char *const names[] = {"Corridor", "Corridors"};
+ *         return index < 2 ? names[index] : NULL;
+ *     }
+ */
 const char *gpur_env_plugin_name(int32_t index);
 #if defined(__GNUC__)
 #pragma GCC visibility pop
@@ -151,7 +176,11 @@ const char *gpur_env_plugin_name(int32_t index);
  */
 GPUR_API gpur_status gpur_env_find(const char *name, const gpur_env_type **type);
 
-/* The same for a type that steps many at once: plug-ins only. */
+/*
+ * The same for a type that steps many at once: plug-ins only.
+ *
+ *     gpur_vector_env_find("./corridors.so", &run_config.vector);
+ */
 GPUR_API gpur_status gpur_vector_env_find(const char *name, const gpur_vector_env_type **type);
 
 /*
@@ -163,19 +192,51 @@ GPUR_API gpur_status gpur_vector_env_find(const char *name, const gpur_vector_en
  *
  *   GPUR_INVALID_ARGUMENT  options that init refuses, an init that returns no environment, a type without a name, init
  *                          or close; NULL. info is unchanged
+ *
+ *     const gpur_env_type *type;
+ *     gpur_env_info info = {.size = sizeof info};
+ *     gpur_env_find("MinAtar/Breakout", &type);
+ *     gpur_env_get_info(type, "", &info);
+ *     printf("%d actions, %d x %d pixels\n", info.action.num_actions, info.obs.shape[0], info.obs.shape[1]);
  */
 GPUR_API gpur_status gpur_env_get_info(const gpur_env_type *type, const char *options, gpur_env_info *info);
 
-/* The same for a type that steps many at once; save_bytes is 0. */
+/*
+ * The same for a type that steps many at once; save_bytes is 0.
+ *
+ *     const gpur_vector_env_type *type;
+ *     gpur_env_info info = {.size = sizeof info};
+ *     gpur_vector_env_find("./corridors.so", &type);
+ *     gpur_vector_env_get_info(type, "", &info);
+ */
 GPUR_API gpur_status gpur_vector_env_get_info(const gpur_vector_env_type *type, const char *options,
                                               gpur_env_info *info);
 
-/* The name of a game of this library, for index 0, 1, ...; NULL after the last one. Any thread. */
+/*
+ * The name of a game of this library, for index 0, 1, ...; NULL after the last one. Any thread.
+ *
+ *     for (int32_t i = 0; gpur_env_name(i); i++)
+ *         puts(gpur_env_name(i));
+ */
 GPUR_API const char *gpur_env_name(int32_t index);
 
 /*
  * Environments of one type that step together, one after another in the calling thread: each call is for all of them.
  * One thread at a time.
+ *
+ *     const gpur_env_type *type;
+ *     const uint64_t seeds[2] = {1, 2};
+ *     const int32_t actions[2] = {0, 1};
+ *     float obs[2][4], rewards[2];
+ *     uint8_t terminated[2], truncated[2], continues[2];
+ *     const gpur_vector_result result = {.next_obs = obs, .reward = rewards, .terminated = terminated,
+ *                                        .truncated = truncated, .continues = continues};
+ *     gpur_env_find("CartPole-v1", &type);
+ *     gpur_envs_create(type, "", seeds, 2, GPUR_AUTORESET_NEXT_STEP, &envs);
+ *     gpur_envs_reset(envs, NULL, NULL, obs);
+ *     for (int step = 0; step < 1000; step++)
+ *         gpur_envs_step(envs, actions, &result);
+ *     gpur_envs_destroy(envs);
  */
 typedef struct gpur_envs gpur_envs;
 

@@ -155,6 +155,19 @@ GPUR_API gpur_status gpur_fast_dqn_preset(const char *name, gpur_run_config *run
  *                 1,000,000; the first 1,000 steps are random, as there where episodes differ in length
  *   "td3-small"   the defaults of Stable-Baselines3 2.x: the same with batches of 256 and 100 random steps; and a
  *                 replay of 200,000, as its zoo has for Pendulum
+ *
+ *     gpur_field fields[GPUR_FAST_DQN_FIELDS];
+ *     gpur_dpg_config dpg;
+ *     gpur_fast_dqn_config config;
+ *     gpur_run_config_init(&run_config, sizeof run_config);
+ *     gpur_replay_config_init(&replay_config, sizeof replay_config);
+ *     gpur_dpg_config_init(&dpg, sizeof dpg);
+ *     gpur_fast_dqn_config_init(&config, sizeof config);
+ *     gpur_env_find("Pendulum", &run_config.type);
+ *     gpur_dpg_preset("td3-small", &run_config, fields, &replay_config, &dpg, &config);
+ *     gpur_replay_create(device, &replay_config, &replay);
+ *     gpur_dpg_create(replay, &dpg, &learner);
+ *     gpur_fast_dqn_create(learner, &run_config, &config, &run);
  */
 GPUR_API gpur_status gpur_dpg_preset(const char *name, gpur_run_config *run, gpur_field fields[GPUR_FAST_DQN_FIELDS],
                                      gpur_replay_config *replay, gpur_dpg_config *dpg, gpur_fast_dqn_config *config);
@@ -167,6 +180,19 @@ GPUR_API gpur_status gpur_dpg_preset(const char *name, gpur_run_config *run, gpu
  *                random
  *   "sac-small"  the defaults of Stable-Baselines3 2.x: the same with 100 random steps; with rates of 1e-3, as its zoo
  *                has for Pendulum, and a replay of 200,000
+ *
+ *     gpur_field fields[GPUR_FAST_DQN_FIELDS];
+ *     gpur_sac_config sac;
+ *     gpur_fast_dqn_config config;
+ *     gpur_run_config_init(&run_config, sizeof run_config);
+ *     gpur_replay_config_init(&replay_config, sizeof replay_config);
+ *     gpur_sac_config_init(&sac, sizeof sac);
+ *     gpur_fast_dqn_config_init(&config, sizeof config);
+ *     gpur_env_find("Pendulum", &run_config.type);
+ *     gpur_sac_preset("sac-small", &run_config, fields, &replay_config, &sac, &config);
+ *     gpur_replay_create(device, &replay_config, &replay);
+ *     gpur_sac_create(replay, &sac, &learner);
+ *     gpur_fast_dqn_create(learner, &run_config, &config, &run);
  */
 GPUR_API gpur_status gpur_sac_preset(const char *name, gpur_run_config *run, gpur_field fields[GPUR_FAST_DQN_FIELDS],
                                      gpur_replay_config *replay, gpur_sac_config *sac, gpur_fast_dqn_config *config);

@@ -16,9 +16,9 @@
  * The same agents, environments and rollouts also run as two systems to compare with: A3C [Mnih et al. 2016], where
  * each agent has a copy of the model and trains by itself, and its synchronous form, A2C, which is deterministic.
  *
- *     gpur_ga3c_preset("ga3c-small", &envs, &learner_config, &config);
- *     gpur_actor_critic_create(device, &learner_config, &learner);
- *     gpur_ga3c_create(learner, &envs, &config, &run);
+ *     gpur_ga3c_preset("ga3c-small", &run_config, &actor_critic_config, &ga3c_config);
+ *     gpur_actor_critic_create(device, &actor_critic_config, &learner);
+ *     gpur_ga3c_create(learner, &run_config, &ga3c_config, &run);
  *     gpur_run_advance(run, 200000, 0);
  */
 #ifndef GPUREPLAY_GA3C_H
@@ -145,6 +145,9 @@ GPUR_API gpur_status gpur_ga3c_create(gpur_learner *learner, const gpur_run_conf
  *   GPUR_INVALID_ARGUMENT  a number out of its range, for GPUR_A2C too many agents for the learner's max_batch, with a
  *                          tuner more agents than max_agents, a run of another system, or NULL
  *   GPUR_OUT_OF_MEMORY     not enough memory or no more threads; there are then as many as could be started
+ *
+ *     gpur_ga3c_set_counts(run, 32, 2, 2);
+ *     gpur_run_advance(run, 1000000, 0);
  */
 GPUR_API gpur_status gpur_ga3c_set_counts(gpur_run *run, int32_t agents, int32_t predictors, int32_t trainers);
 

@@ -11,10 +11,11 @@
  *
  * For example, obs and next_obs of 31 numbers, of which the last six are an achieved and a desired goal:
  *
+ *     gpur_hindsight_config hindsight;
  *     gpur_hindsight_config_init(&hindsight, sizeof hindsight);
  *     hindsight.goal_size = 3, hindsight.achieved_at = 25, hindsight.desired_at = 28;
  *     hindsight.threshold = 0.05f;
- *     config.hindsight = &hindsight; // of gpur_replay_config
+ *     replay_config.hindsight = &hindsight;
  *
  * From then on gpur_replay_sample, gpur_replay_sample_into and the samples of learners have new goals. The ring holds
  * what was stored, which gpur_replay_gather and sequences return. Rows get new goals only once their episode has ended:

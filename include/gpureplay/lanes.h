@@ -93,6 +93,9 @@ GPUR_API gpur_status gpur_replay_add_lanes(gpur_replay *replay, const void *cons
  *
  * Before the first step nothing happens; so it does where lanes are reset twice. GPUR_INVALID_ARGUMENT: an array that
  * is not in the memory of the replay's device, a stream as above, or a replay of another layout; nothing changed.
+ *
+ *     gpur_replay_reset_lanes(replay, NULL, stream); // an evaluation has used the environments, and reset all
+ *     gpur_replay_add_lanes(replay, fields, stream); // the first steps of new episodes
  */
 GPUR_API gpur_status gpur_replay_reset_lanes(gpur_replay *replay, const uint8_t *which, void *stream);
 
@@ -145,6 +148,13 @@ GPUR_API gpur_status gpur_lane_draw_init(gpur_lane_draw *draw, uint64_t size);
  *
  *   GPUR_INVALID_ARGUMENT  a value out of its range, memory of another device, arrays that have memory in common (but
  *                          `ids` may be `id`), a stream as above, or a replay of another layout; nothing was drawn
+ *
+ *     gpur_lane_draw draw;
+ *     gpur_lane_draw_init(&draw, sizeof draw);
+ *     draw.count = 256, draw.fields = arrays, draw.id = ids, draw.weight = weights;
+ *     gpur_replay_draw_lanes(replay, &draw, stream);
+ *     // Kernels on `stream` train on `arrays`, and write |TD error| to `errors`.
+ *     gpur_replay_update_lanes(replay, 256, ids, errors, stream);
  */
 GPUR_API gpur_status gpur_replay_draw_lanes(gpur_replay *replay, const gpur_lane_draw *draw, void *stream);
 
@@ -160,8 +170,15 @@ typedef struct gpur_lane_stats {
     int64_t broken_stacks; /* observations that are other stacks than their frames make; left out */
 } gpur_lane_stats;
 
-/* Reads the numbers of a replay of lanes, when the work on `stream` is done, for which it waits: the stream must not be
- * under capture. GPUR_INVALID_ARGUMENT: NULL, `stats->size` was not set, or a replay of another layout. */
+/*
+ * Reads the numbers of a replay of lanes, when the work on `stream` is done, for which it waits: the stream must not be
+ * under capture. GPUR_INVALID_ARGUMENT: NULL, `stats->size` was not set, or a replay of another layout.
+ *
+ *     gpur_lane_stats stats = {.size = sizeof stats};
+ *     gpur_replay_get_lane_stats(replay, &stats, stream);
+ *     if (stats.lost_finals > 0)
+ *         printf("%" PRId64 " transitions have lost their final observations\n", stats.lost_finals);
+ */
 GPUR_API gpur_status gpur_replay_get_lane_stats(gpur_replay *replay, gpur_lane_stats *stats, void *stream);
 
 /*

@@ -143,8 +143,13 @@ typedef struct gpur_learner_stats {
  */
 GPUR_API gpur_status gpur_learner_get_stats(gpur_learner *learner, gpur_learner_stats *stats);
 
-/* The arithmetic that the learner computes with, GPUR_MATH_FP32, TF32 or BF16: what GPUR_MATH_AUTO has become. -1:
- * NULL. Any thread. */
+/*
+ * The arithmetic that the learner computes with, GPUR_MATH_FP32, TF32 or BF16: what GPUR_MATH_AUTO has become. -1:
+ * NULL. Any thread.
+ *
+ *     if (gpur_learner_math(learner) == GPUR_MATH_BF16)
+ *         puts("matrix products read numbers of bfloat16");
+ */
 GPUR_API int32_t gpur_learner_math(const gpur_learner *learner);
 
 /* The arrays with one number for each weight: the network that is trained, the target network, the last gradient. */
@@ -197,6 +202,15 @@ GPUR_API gpur_status gpur_learner_read_weights(gpur_learner *learner, int32_t wh
  * GPUR_ACT_TARGET, otherwise the online network. Setting online weights does not change the target network before the
  * next copy. Threads, arguments and errors are those of gpur_learner_read_weights; values that are NaN or infinite are
  * GPUR_INVALID_ARGUMENT, too, and the message has how many there are.
+ *
+ *     gpur_weight_info info = {.size = sizeof info};
+ *     for (int32_t i = 0; i < gpur_learner_weight_count(learner); i++) { // copies one learner's network to another
+ *         gpur_learner_get_weight_info(learner, i, &info);
+ *         float *const values = malloc((size_t)info.count * sizeof *values);
+ *         gpur_learner_read_weights(learner, GPUR_WEIGHTS_ONLINE, info.name, values, info.count);
+ *         gpur_learner_write_weights(other_learner, GPUR_WEIGHTS_ONLINE, info.name, values, info.count);
+ *         free(values);
+ *     }
  */
 GPUR_API gpur_status gpur_learner_write_weights(gpur_learner *learner, int32_t which, const char *name,
                                                 const float *values, int64_t count);

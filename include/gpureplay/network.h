@@ -68,6 +68,8 @@ enum {
  * Two signs tell which axis counts the channels: it is the first or the last one if that has a length of at most 4 and
  * the other has not; and it is the one beside two axes of equal length, if it has another. They must not contradict
  * each other: (84, 84, 4), (3, 64, 64) and (10, 10, 7) are clear, (10, 10, 10), (4, 9, 3) and (4, 4, 10) are not.
+ *
+ *     const int32_t layout = gpur_image_layout(84, 84, 4); // GPUR_HWC
  */
 GPUR_API int32_t gpur_image_layout(int32_t first, int32_t second, int32_t third);
 

@@ -3,7 +3,7 @@
  * Offline runs: a learner trains on the transitions that its replay has, and no environment adds any. Environments, if
  * there are some, play evaluations.
  *
- *     gpur_dqn_create(replay, &dqn, &learner);
+ *     gpur_dqn_create(replay, &learner_config, &learner);
  *     gpur_replay_load(replay, "rows.safetensors", NULL);
  *     gpur_offline_create(learner, NULL, &run);
  *     gpur_run_advance(run, 100000, 0);   // train steps

@@ -14,7 +14,7 @@
  *     gpur_policy_config_init(&config, sizeof config);
  *     config.network = learner_config.network;
  *     config.obs = (gpur_field){"obs", GPUR_FLOAT32, {4}};
- *     config.streams = 8;
+ *     config.streams = 8; // calls of gpur_policy_act that run at the same time
  *     gpur_policy_create(device, &config, &policy);
  *     gpur_policy_pull(policy, learner, GPUR_WEIGHTS_TARGET);
  *     gpur_policy_act(policy, &input, &output);
@@ -79,6 +79,14 @@ GPUR_API gpur_status gpur_policy_config_init(gpur_policy_config *config, uint64_
  * Sets the network of a preset of gpur_dqn_config_preset. Other members keep their values. Any thread.
  *
  *   GPUR_INVALID_ARGUMENT  no such name, NULL, or `config->size` was not set; the config is unchanged
+ *
+ *     gpur_policy_config config;
+ *     gpur_policy_config_init(&config, sizeof config);
+ *     gpur_policy_config_preset(&config, "nature-dqn");
+ *     config.network.num_actions = 6;
+ *     config.obs = (gpur_field){"obs", GPUR_UINT8, {4, 84, 84}};
+ *     gpur_policy_create(device, &config, &policy);
+ *     gpur_policy_load(policy, "weights.safetensors", NULL);
  */
 GPUR_API gpur_status gpur_policy_config_preset(gpur_policy_config *config, const char *name);
 
@@ -120,6 +128,11 @@ GPUR_API gpur_status gpur_policy_open(gpur_device *device, const char *path, con
  *   config  `size` is set by the caller; the other members are filled in, obs.name with NULL
  *
  *   GPUR_INVALID_ARGUMENT  NULL, or `config->size` was not set
+ *
+ *     gpur_policy_config config = {.size = sizeof config};
+ *     gpur_policy_open(device, "runs/MinAtar-Breakout-1", NULL, &policy);
+ *     gpur_policy_get_config(policy, &config);
+ *     float *const q = malloc((size_t)config.network.num_actions * sizeof *q);
  */
 GPUR_API gpur_status gpur_policy_get_config(gpur_policy *policy, gpur_policy_config *config);
 
@@ -196,6 +209,9 @@ GPUR_API gpur_status gpur_policy_act(gpur_policy *policy, const gpur_policy_inpu
  * Returns the version of the policy's weights, a number of 0 or more that goes with them: after gpur_policy_pull the
  * learner's number of train steps, after gpur_policy_load that of the file, after gpur_policy_set_weights that of the
  * sender. Any thread. NULL gives 0.
+ *
+ *     gpur_policy_pull(policy, learner, GPUR_WEIGHTS_ONLINE);
+ *     printf("acts by the weights after %" PRId64 " train steps\n", gpur_policy_version(policy));
  */
 GPUR_API int64_t gpur_policy_version(gpur_policy *policy);
 
@@ -291,6 +307,12 @@ GPUR_API gpur_status gpur_policy_get_weights(gpur_policy *policy, void *weights,
  *   GPUR_INVALID_ARGUMENT  another number of bytes, a damaged header, weights of another network, weights that are NaN
  *                          or infinite, or NULL. The weights are unchanged
  *   GPUR_OUT_OF_MEMORY     no host memory for a copy of the weights. The weights are unchanged
+ *
+ *     const int64_t bytes = gpur_policy_weights_bytes(policy);
+ *     void *const weights = malloc((size_t)bytes);
+ *     gpur_policy_get_weights(policy, weights, bytes);
+ *     gpur_policy_set_weights(other_policy, weights, bytes); // on another machine, say
+ *     free(weights);
  */
 GPUR_API gpur_status gpur_policy_set_weights(gpur_policy *policy, const void *weights, int64_t bytes);
 
@@ -310,6 +332,10 @@ typedef struct gpur_policy_stats {
  *   stats  `size` is set by the caller; the other members are filled in
  *
  *   GPUR_INVALID_ARGUMENT  NULL, or `stats->size` was not set
+ *
+ *     gpur_policy_stats stats = {.size = sizeof stats};
+ *     gpur_policy_get_stats(policy, &stats);
+ *     printf("%.1f observations a call\n", (double)stats.observations / (double)stats.calls);
  */
 GPUR_API gpur_status gpur_policy_get_stats(gpur_policy *policy, gpur_policy_stats *stats);
 

@@ -153,6 +153,10 @@ GPUR_API gpur_status gpur_replay_get_priority_stats(gpur_replay *replay, gpur_pr
  *           bug
  *
  *   GPUR_INVALID_ARGUMENT  a replay that is not prioritized, or NULL
+ *
+ *     int64_t wrong;
+ *     gpur_replay_check_priorities(replay, &wrong);
+ *     assert(wrong == 0);
  */
 GPUR_API gpur_status gpur_replay_check_priorities(gpur_replay *replay, int64_t *wrong);
 

@@ -285,6 +285,13 @@ GPUR_API gpur_status gpur_replay_config_init(gpur_replay_config *config, uint64_
  *         prioritized and n_step = 3, and needs a field "discount"
  *
  *   GPUR_INVALID_ARGUMENT  an unknown name, NULL, or `config->size` was not set; the config is unchanged
+ *
+ *     gpur_replay_config config;
+ *     gpur_replay_config_init(&config, sizeof config);
+ *     gpur_replay_config_preset(&config, "nature-dqn");
+ *     config.fields = schema, config.field_count = 5;
+ *     config.capacity = 100000, config.min_size = 5000; // smaller than the paper's
+ *     gpur_replay_create(device, &config, &replay);
  */
 GPUR_API gpur_status gpur_replay_config_preset(gpur_replay_config *config, const char *name);
 

@@ -3,6 +3,9 @@
  * The cache of returns of a DQN learner (dqn.h), from which it trains instead of computing one-step targets with a
  * target network: DQN(lambda) [Daley & Amato 2019, algorithm 1] with the virtual replay cache [Daley & Amato 2021b].
  *
+ *     gpur_dqn_config config;
+ *     gpur_dqn_config_init(&config, sizeof config);
+ *     config.network.num_actions = 6;
  *     config.returns.cache_size = 80000;
  *     config.returns.block_length = 100;
  *     config.returns.lambda = 0.8f;

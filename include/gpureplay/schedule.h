@@ -26,7 +26,12 @@ typedef struct gpur_schedule {
     int64_t reserved[2]; /* 0 */
 } gpur_schedule;
 
-/* Returns the schedule's value at `step`, 0 for NULL. Any thread. */
+/*
+ * Returns the schedule's value at `step`, 0 for NULL. Any thread.
+ *
+ *     const gpur_schedule epsilon = {.first = 1, .last = 0.1f, .steps = 1000000};
+ *     printf("%.2f\n", gpur_schedule_at(&epsilon, 500000)); // 0.55
+ */
 GPUR_API float gpur_schedule_at(const gpur_schedule *schedule, int64_t step);
 
 #ifdef __cplusplus

@@ -8,6 +8,7 @@
  * rows of a sequence are of one environment, whatever others write to the replay, and none has been evicted. A caller
  * can choose last rows but not first ones, because no row has a link to the one after it.
  *
+ *     gpur_sequence_config config;
  *     gpur_sequence_config_init(&config, sizeof config);
  *     config.batch = 16, config.length = 32;
  *     gpur_replay_sample_sequences(replay, &config, NULL, &batch);
@@ -82,13 +83,26 @@ GPUR_API gpur_status gpur_sequence_config_init(gpur_sequence_config *config, uin
 GPUR_API gpur_status gpur_replay_sample_sequences(gpur_replay *replay, const gpur_sequence_config *config, void *stream,
                                                   gpur_batch **batch);
 
-/* Samples sequences into the memory of an existing batch of batch x length transitions, as gpur_replay_sample_into
- * does, and with its refusals and those of gpur_replay_sample_sequences. Any thread. */
+/*
+ * Samples sequences into the memory of an existing batch of batch x length transitions, as gpur_replay_sample_into
+ * does, and with its refusals and those of gpur_replay_sample_sequences. Any thread.
+ *
+ *     gpur_replay_sample_sequences(replay, &sequence_config, NULL, &batch);
+ *     for (int step = 0; step < 1000; step++) {
+ *         gpur_batch_read(batch, "obs", obs, sizeof obs);
+ *         gpur_replay_sample_sequences_into(replay, &sequence_config, NULL, batch);
+ *     }
+ *     gpur_batch_release(batch);
+ */
 GPUR_API gpur_status gpur_replay_sample_sequences_into(gpur_replay *replay, const gpur_sequence_config *config,
                                                        void *stream, gpur_batch *batch);
 
-/* Returns the rows of a sequence, which divide gpur_batch_count, or 0 if the batch is not of sequences. NULL gives 0.
- * Any thread. */
+/*
+ * Returns the length of the sequences in a batch, rows that were not found included; 0 if the batch is not of
+ * sequences. NULL gives 0. Any thread.
+ *
+ *     const int64_t sequences = gpur_batch_count(batch) / gpur_batch_length(batch);
+ */
 GPUR_API int64_t gpur_batch_length(const gpur_batch *batch);
 
 #ifdef __cplusplus

@@ -72,6 +72,9 @@ GPUR_API const char *gpur_build_info(void);
  * Returns the size in bytes of a public struct in the loaded library, given its name ("gpur_replay_config"); -1 for
  * NULL and for a name that is not a public struct. Bindings for other languages use it to check their declarations of
  * the structs. Any thread.
+ *
+ *     if (gpur_struct_size("gpur_replay_config") != (int64_t)sizeof(gpur_replay_config))
+ *         fprintf(stderr, "libgpureplay %s has another gpur_replay_config than this program\n", gpur_version());
  */
 GPUR_API int64_t gpur_struct_size(const char *name);
 

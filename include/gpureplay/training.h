@@ -121,7 +121,14 @@ typedef struct gpur_training_settings {
     gpur_sac_config *sac;
 } gpur_training_settings;
 
-/* Reads the settings; `size` is set by the caller. */
+/*
+ * Reads the settings; `size` is set by the caller.
+ *
+ *     gpur_training_settings settings = {.size = sizeof settings};
+ *     gpur_training_get_settings(training, &settings);
+ *     printf("%s on %s: a replay of %" PRId64 " transitions\n", settings.preset, settings.device,
+ *            settings.replay->capacity);
+ */
 GPUR_API gpur_status gpur_training_get_settings(gpur_training *training, gpur_training_settings *settings);
 
 /* Takes a device, which stays the caller's, in place of the one that gpur_training_open would open, and says what will
@@ -141,11 +148,21 @@ GPUR_API gpur_status gpur_training_adopt(gpur_training *training, gpur_replay *r
 /* Makes the folder of a new run, or goes back to the last checkpoint. */
 GPUR_API gpur_status gpur_training_begin(gpur_training *training);
 
-/* config.json as a text, valid until it is destroyed; NULL: there is no memory. After gpur_training_begin. */
+/*
+ * config.json as a text, valid until it is destroyed; NULL: there is no memory. After gpur_training_begin.
+ *
+ *     fputs(gpur_training_document(training), stdout);
+ */
 GPUR_API const char *gpur_training_document(gpur_training *training);
 
-/* The folder, "" if there is none; the environment steps taken; and those after which the run can be resumed: of the
- * last checkpoint, or 0 if it was stopped before its first step; -1: it cannot be resumed. */
+/*
+ * The folder, "" if there is none; the environment steps taken; and those after which the run can be resumed: of the
+ * last checkpoint, or 0 if it was stopped before its first step; -1: it cannot be resumed.
+ *
+ *     printf("%s: %" PRId64 " steps", gpur_training_folder(training), gpur_training_step(training));
+ *     if (gpur_training_saved_step(training) >= 0)
+ *         printf("; it can be resumed after step %" PRId64, gpur_training_saved_step(training));
+ */
 GPUR_API const char *gpur_training_folder(const gpur_training *training);
 GPUR_API int64_t gpur_training_step(const gpur_training *training);
 GPUR_API int64_t gpur_training_saved_step(const gpur_training *training);
@@ -154,46 +171,97 @@ GPUR_API int64_t gpur_training_saved_step(const gpur_training *training);
  * checkpoint was saved if the run has any; others: as gpur_run_advance, gpur_run_save and gpur_run_evaluate. */
 GPUR_API gpur_status gpur_training_advance(gpur_training *training);
 
-/* Lets gpur_training_advance go on to the next point where a checkpoint can be taken, save it, and return
+/*
+ * Lets gpur_training_advance go on to the next point where a checkpoint can be taken, save it, and return
  * GPUR_INTERRUPTED. An evaluation that is played beside the training is finished, the one at the end given up.
  * `at_once` 1, or no checkpoints: it returns as soon as gpur_run_stop lets it. Any thread; also safe in a signal
- * handler, and in on_event. */
+ * handler, and in on_event.
+ *
+ *     static gpur_training *running;
+ *     static void on_interrupt(int number)
+ *     {
+ *         gpur_training_stop(running, 0);
+ *     }
+ */
 GPUR_API void gpur_training_stop(gpur_training *training, int32_t at_once);
 
-/* Adds a row to rates.csv when one is due, every 5 seconds, and writes the line that shows progress to `line` (`bytes`,
- * cut off there; NULL: none is wanted). Any thread, one at a time. */
+/*
+ * Adds a row to rates.csv when one is due, every 5 seconds, and writes the line that shows progress to `line` (`bytes`,
+ * cut off there; NULL: none is wanted). Any thread, one at a time.
+ *
+ *     char line[256];
+ *     while (!is_over) { // in a thread beside the one in gpur_training_advance
+ *         gpur_training_look(training, line, sizeof line);
+ *         puts(line);
+ *         sleep(5);
+ *     }
+ */
 GPUR_API gpur_status gpur_training_look(gpur_training *training, char *line, int64_t bytes);
 
 /* Adds the last row, and saves the learner where there is a folder and a step was taken. After
  * gpur_training_advance. */
 GPUR_API gpur_status gpur_training_finish(gpur_training *training);
 
-/* What a program prints at the end: a line of progress with the rates of the whole training, and the system's table of
- * rates if it has one. Every line ends with a line break. After gpur_training_finish; valid until it is destroyed. */
+/*
+ * What a program prints at the end: a line of progress with the rates of the whole training, and the system's table of
+ * rates if it has one. Every line ends with a line break. After gpur_training_finish; valid until it is destroyed.
+ *
+ *     gpur_training_finish(training);
+ *     fputs(gpur_training_summary(training), stdout);
+ */
 GPUR_API const char *gpur_training_summary(gpur_training *training);
 
-/* Is an actor of the process that started this one with config->command, until that ends it. `connection` is the file
- * descriptor 3. Config and options are those of the words that it was started with. */
+/*
+ * Is an actor of the process that started this one with config->command, until that ends it. `connection` is the file
+ * descriptor 3. Config and options are those of the words that it was started with.
+ *
+ *     gpur_training_create(&training_config, &training);
+ *     const gpur_status status = gpur_training_serve(training, 3);
+ */
 GPUR_API gpur_status gpur_training_serve(gpur_training *training, int32_t connection);
 
-/* Is remote actor number `actor` for the learner of another process with the same folder, until `stop` says 1. */
+/*
+ * Is remote actor number `actor` for the learner of another process with the same folder, until `stop` says 1.
+ *
+ *     gpur_training_create(&training_config, &training); // options as the learner's, with the same folder for blocks
+ *     gpur_training_work(training, 0, is_interrupted);
+ */
 GPUR_API gpur_status gpur_training_work(gpur_training *training, int32_t actor, int (*stop)(void *user));
 
-/* Writes what a preset's options are, with its defaults as values, to `text` (`bytes`, cut off there). `preset` may
+/*
+ * Writes what a preset's options are, with its defaults as values, to `text` (`bytes`, cut off there). `preset` may
  * also be a command of gpureplay-train, such as "play". NULL: what presets and commands there are, and the options that
  * everybody needs. `env`, `env_options`: the environment for which these are the defaults; NULL: one that the preset is
- * made for. Any thread. */
+ * made for. Any thread.
+ *
+ *     char text[16384];
+ *     gpur_training_help("ga3c", NULL, NULL, text, sizeof text);
+ *     fputs(text, stdout);
+ */
 GPUR_API gpur_status gpur_training_help(const char *preset, const char *env, const char *env_options, char *text,
                                         int64_t bytes);
 
-/* The name of option number `i` of a system (GPUR_PRESET_*), from 0 on. NULL: it has fewer. */
+/*
+ * The name of option number `i` of a system (GPUR_PRESET_*), from 0 on. NULL: it has fewer.
+ *
+ *     for (int32_t i = 0; gpur_training_option_name(GPUR_PRESET_GA3C, i); i++) {
+ *         const char *const name = gpur_training_option_name(GPUR_PRESET_GA3C, i);
+ *         printf("%s=%s\n", name, gpur_training_option_value(name)); // steps=N
+ *     }
+ */
 GPUR_API const char *gpur_training_option_name(int32_t system, int32_t i);
 
 /* The placeholder of an option's value in help texts, such as "N" for "steps". NULL: no system has such an option. */
 GPUR_API const char *gpur_training_option_value(const char *name);
 
-/* Describes an environment in lines: its observations, actions and options. Of a plug-in that exports
- * gpur_env_plugin_name, and without options, these are the names of its environments. */
+/*
+ * Describes an environment in lines: its observations, actions and options. Of a plug-in that exports
+ * gpur_env_plugin_name, and without options, these are the names of its environments.
+ *
+ *     char text[4096];
+ *     gpur_training_describe_env("CartPole-v1", NULL, text, sizeof text);
+ *     fputs(text, stdout);
+ */
 GPUR_API gpur_status gpur_training_describe_env(const char *env, const char *env_options, char *text, int64_t bytes);
 
 #ifdef __cplusplus

@@ -36,6 +36,10 @@ extern "C" {
  *                          in host and one in device memory, memory of another GPU, a stream on the CPU, a stream under
  *                          capture, or NULL; nothing is written
  *   GPUR_OUT_OF_MEMORY     CUDA, arrays in host memory: there is no memory for their copy on the device
+ *
+ *     const int64_t ids[2] = {1000, 1001};
+ *     const float rewards[2] = {0.5f, -0.25f};
+ *     gpur_replay_write_field(replay, 2, 2, ids, rewards, NULL); // where field 2 of the schema is the reward
  */
 GPUR_API gpur_status gpur_replay_write_field(gpur_replay *replay, int32_t field, int64_t count, const int64_t *ids,
                                              const void *values, void *stream);

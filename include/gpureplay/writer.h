@@ -173,6 +173,11 @@ typedef struct gpur_step_input {
  *                          next_obs or terminated, or with another type for one of them. Nothing was taken
  *   GPUR_WOULD_BLOCK       under GPUR_WHEN_FULL_ERROR: no room for all transitions of this step. None was taken; call
  *                          again with the same arguments
+ *
+ *     const void *const extras[6] = {[5] = &log_prob}; // the sixth field of the schema is the program's own
+ *     const gpur_step_input step = {.size = sizeof step, .action = &action, .reward = &reward, .next_obs = next_obs,
+ *                                   .terminated = &terminated, .truncated = &truncated, .extras = extras};
+ *     gpur_writer_step_ex(writer, &step);
  */
 GPUR_API gpur_status gpur_writer_step_ex(gpur_writer *writer, const gpur_step_input *input);
 
@@ -207,6 +212,12 @@ typedef struct gpur_episode_info {
  *
  *   GPUR_INVALID_ARGUMENT  env is not 0 to num_envs - 1, NULL, `info->size` was not set, or with `obs` a
  *                          schema that gpur_writer_step_ex refuses
+ *
+ *     gpur_episode_info episode = {.size = sizeof episode};
+ *     gpur_replay_load(replay, "replay.safetensors", NULL);
+ *     gpur_writer_get_episode(writer, 0, &episode, obs);
+ *     if (episode.state == GPUR_EPISODE_OPEN)
+ *         printf("environment 0 goes on after %" PRId64 " steps, from the observation in obs\n", episode.steps);
  */
 GPUR_API gpur_status gpur_writer_get_episode(gpur_writer *writer, int32_t env, gpur_episode_info *info, void *obs);
 
@@ -220,6 +231,10 @@ GPUR_API gpur_status gpur_writer_get_episode(gpur_writer *writer, int32_t env, g
  *
  *   GPUR_INVALID_ARGUMENT  an environment has an open episode from gpur_writer_reset or a step; a value is neither 0
  *                          nor 1; or NULL. Nothing has changed
+ *
+ *     const uint8_t ended[2] = {0, 1}; // environment 1 resets in its next step
+ *     gpur_writer_set_ended(writer, ended);
+ *     gpur_replay_save(replay, "replay.safetensors", NULL);
  */
 GPUR_API gpur_status gpur_writer_set_ended(gpur_writer *writer, const uint8_t *ended);
 
@@ -283,6 +298,10 @@ GPUR_API gpur_status gpur_writer_append_fields(gpur_writer *writer, int64_t coun
  *
  *   GPUR_INVALID_ARGUMENT  count out of range, NULL, or a replay of GPUR_LAYOUT_FRAMES
  *   GPUR_WOULD_BLOCK       another thread is in the way, or there is no room now. Nothing was taken; call again later
+ *
+ *     const void *const fields[5] = {obs, &action, &reward, next_obs, &terminated};
+ *     if (gpur_writer_try_append_fields(writer, 1, fields) == GPUR_WOULD_BLOCK)
+ *         puts("nothing was taken; try again after other work");
  */
 GPUR_API gpur_status gpur_writer_try_append_fields(gpur_writer *writer, int64_t count, const void *const *fields);
 
@@ -292,6 +311,10 @@ GPUR_API gpur_status gpur_writer_try_append_fields(gpur_writer *writer, int64_t 
  * episode. Before the first transition, and after the end of an episode, nothing changes.
  *
  *   GPUR_INVALID_ARGUMENT  a writer without link_appends, or NULL
+ *
+ *     gpur_writer_append(writer, 1, row, NULL); // neither terminated nor truncated, but the environment is reset now
+ *     gpur_writer_end_appended_episode(writer);
+ *     gpur_writer_append(writer, 1, next_row, NULL); // the first of an episode
  */
 GPUR_API gpur_status gpur_writer_end_appended_episode(gpur_writer *writer);
 

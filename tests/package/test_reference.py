@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""The reference: it is built without a warning, no link in it is dead, every function of the headers has a page with an
-example, and its search, which works without a server, knows functions of C and methods of Python.
+"""The reference: it is built without a warning, no link in it is dead, every function of the headers and every name of
+the package has a page with an example, and its search, which works without a server, knows functions of C and methods
+of Python.
 
 usage: test_reference.py libgpureplay.so
 """
 
+import html
 import importlib.util
 import json
 import re
@@ -21,8 +23,8 @@ headers = importlib.import_module("headers")
 NEEDED = ("gymnasium", "jax", "myst_parser", "numpy", "sphinx", "sphinx_rtd_theme")
 
 
-def no_link_is_dead(html):
-    pages = {path: path.read_text(encoding="utf-8") for path in html.rglob("*.html")}
+def no_link_is_dead(folder):
+    pages = {path: path.read_text(encoding="utf-8") for path in folder.rglob("*.html")}
     ids = {path: set(re.findall(r'\bid="([^"]+)"', text)) for path, text in pages.items()}
     count = 0
     for path, text in pages.items():
@@ -31,7 +33,7 @@ def no_link_is_dead(html):
             if to.scheme or to.netloc:
                 continue
             target = (path.parent / urllib.parse.unquote(to.path)).resolve() if to.path else path
-            where = f"{path.relative_to(html)}: {link}"
+            where = f"{path.relative_to(folder)}: {link}"
             assert target.is_file(), f"{where} names no file"
             assert not to.fragment or target.suffix != ".html" or urllib.parse.unquote(to.fragment) in ids[target], \
                 f"{where} names no place"
@@ -39,19 +41,32 @@ def no_link_is_dead(html):
     return len(pages), count
 
 
-def functions_have_pages(html):
+def code_of(page):
+    """The text of its blocks of code."""
+    blocks = re.findall(r'<div class="highlight-.*?<pre>(.*?)</pre>', page, re.S)
+    return "\n".join(html.unescape(re.sub(r"<[^>]+>", "", block)) for block in blocks)
+
+
+def functions_have_examples(folder):
     for one in headers.declarations():
-        if one.kind == "function":
-            text = (html / f"c/{one.name}.html").read_text(encoding="utf-8")
+        if one.kind in ("function", "plug-in"):
+            page = (folder / f"c/{one.name}.html").read_text(encoding="utf-8")
             assert one.comment, f"{one.name} has no comment"
-            assert re.search(r'<section id="example">.*<div class="highlight-', text, re.S), f"{one.name}: no example"
+            assert re.search(rf"\b{one.name}\(", code_of(page)), f"no example on the page of {one.name} calls it"
 
 
-def search_knows(html, owner, name):
+def names_have_examples(folder):
+    """A tuple that functions return has links to these, which have examples."""
+    for path in sorted(folder.glob("python/*/*.html")):
+        page = path.read_text(encoding="utf-8")
+        assert code_of(page) or "Given by" in page, f"{path.relative_to(folder)} has no example"
+
+
+def search_knows(folder, owner, name):
     """The index is a script, which a page from a file may load, as it may load no other data."""
-    assert 'loadIndex("searchindex.js")' in (html / "search.html").read_text(encoding="utf-8")
-    index = json.loads(re.fullmatch(r"Search\.setIndex\((.*)\)", (html / "searchindex.js").read_text(encoding="utf-8"),
-                                    re.S)[1])
+    assert 'loadIndex("searchindex.js")' in (folder / "search.html").read_text(encoding="utf-8")
+    text = (folder / "searchindex.js").read_text(encoding="utf-8")
+    index = json.loads(re.fullmatch(r"Search\.setIndex\((.*)\)", text, re.S)[1])
     assert name in {entry[4] for entry in index["objects"][owner]}, f"the search does not know {owner}.{name}"
 
 
@@ -67,11 +82,12 @@ def main():
         done = subprocess.run(["bash", str(ROOT / "docs/reference/build.sh"), "--library", sys.argv[1], "--python",
                                sys.executable, "--out", folder], capture_output=True, text=True)
         assert done.returncode == 0, done.stdout + done.stderr
-        html = Path(folder, "html")
-        pages, links = no_link_is_dead(html)
-        functions_have_pages(html)
-        search_knows(html, "", "gpur_writer_step")
-        search_knows(html, "gpureplay.ReplayBuffer", "sample")
+        built = Path(folder, "html")
+        pages, links = no_link_is_dead(built)
+        functions_have_examples(built)
+        names_have_examples(built)
+        search_knows(built, "", "gpur_writer_step")
+        search_knows(built, "gpureplay.ReplayBuffer", "sample")
     print(f"test_reference: {links} links of {pages} pages have targets")
     return 0
 

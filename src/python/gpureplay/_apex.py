@@ -104,7 +104,13 @@ class Apex(LibraryRun):
         self._call(lib.gpur_apex_set_actors, integer("actors", actors))
 
     def actor_process(self, actor: int) -> int | None:
-        """The id of an actor's process; None: it has none now."""
+        """The id of an actor's process; None:
+        it has none now.
+
+            with gpureplay.Apex(agent, "CartPole-v1", actors=8, processes=True) as run:
+                run.advance(100_000)
+                print([run.actor_process(actor) for actor in range(8)])
+        """
         found: int = self._invoke(lib.gpur_apex_actor_process, integer("actor", actor))
         return None if found < 0 else found
 
@@ -113,7 +119,12 @@ class Apex(LibraryRun):
     def load(self, folder: str | os.PathLike[str], refill: bool = False) -> None:
         """Restores such a folder, before the first `advance`, into a run with the same settings; the number of actors
         may be another. refill: the buffer stays empty, and training goes on when actors have filled it to its min_size
-        again. Actors begin new episodes."""
+        again. Actors begin new episodes.
+
+            with gpureplay.Apex(agent, "CartPole-v1", actors=8) as run:
+                run.load("runs/CartPole-1")
+                run.advance(100_000)
+        """
         self._load(folder, flag("refill", refill))
 
     @property

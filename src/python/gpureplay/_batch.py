@@ -221,6 +221,12 @@ class Batch:
     for, streams that waited for it, and streams of its consumers by DLPack. These streams must outlive the batch and
     all arrays made of it. PyTorch's streams do; keep a stream of CuPy's alive. The batch keeps the stream objects alive
     that `sample`, `gather` and `wait` were given.
+
+        batch = buffer.sample(256)
+        batch.wait()                              # until the arrays are filled in
+        print(batch.keys())                       # obs, action, ...
+        shapes = {name: array.shape for name, array in batch.items()}
+        rewards = batch.array("reward").numpy()   # a copy in host memory
     """
 
     # Beside these, `__dict__` has the arrays by name, except those in _hidden.

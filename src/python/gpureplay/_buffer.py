@@ -231,7 +231,10 @@ class ReplayBuffer(Handle):
 
     def writer(self, num_envs: int = 1, autoreset: Any = None) -> Writer:
         """Makes one more source of transitions, for one more thread. autoreset: None: the buffer's, as its constructor
-        or `for_env` got it; if it got none, the default for num_envs."""
+        or `for_env` got it; if it got none, the default for num_envs.
+
+            writer = buffer.writer(num_envs=2)
+        """
         writer = Writer(self, num_envs, self._autoreset if autoreset is None else autoreset)
         writer._buffer = self
         return writer
@@ -354,7 +357,11 @@ class ReplayBuffer(Handle):
 
     def gather(self, ids: Sequence[int] | np.ndarray, *, stream: Any = None) -> Batch:
         """The transitions of these ids, in their order. Duplicates are allowed. Evicted: a transition that was
-        overwritten. InvalidArgument: an id that was not given out yet."""
+        overwritten. InvalidArgument: an id that was not given out yet.
+
+            batch = buffer.sample(256)
+            same = buffer.gather(batch.id)
+        """
         wanted = id_array(ids)
         return self._enqueue(lib.gpur_replay_gather, stream, len(wanted), address_of(wanted), stream_of(stream))
 
@@ -501,7 +508,10 @@ class ReplayBuffer(Handle):
         """The priorities of these transitions, as last given, with priority_offset and without alpha: (count,) float32
         in host memory. The call waits for them. count: 1 to max_batch.
 
-        Evicted: a transition that was overwritten. InvalidArgument: an id that was not given out yet."""
+        Evicted: a transition that was overwritten. InvalidArgument: an id that was not given out yet.
+
+            priorities = buffer.get_priorities(batch.id)
+        """
         self._require_priorities()
         wanted = _converted(np.asarray(ids), _IDS)
         if wanted.ndim != 1:
@@ -543,7 +553,10 @@ class ReplayBuffer(Handle):
 
     def check_priorities(self) -> int:
         """The number of wrong nodes in the tree of priorities. It is 0, unless something wrote over the device's
-        memory. The call costs as much as `priority_stats`."""
+        memory. The call costs as much as `priority_stats`.
+
+            assert buffer.check_priorities() == 0
+        """
         self._require_priorities()
         wrong = ctypes.c_int64()
         self._call(lib.gpur_replay_check_priorities, ctypes.addressof(wrong))
@@ -592,7 +605,11 @@ class ReplayBuffer(Handle):
 
         progress: as for `save`. Ctrl-C ends the load only before the first change; after it the load completes.
 
-        InvalidArgument: a setting differs, or there is no room. FileError: the file is of another kind, or damaged."""
+        InvalidArgument: a setting differs, or there is no room. FileError: the file is of another kind, or damaged.
+
+            buffer.save("replay.safetensors")
+            buffer.load("replay.safetensors")
+        """
         def on_end(refusal: GpureplayError | None) -> None:
             if refusal is None or isinstance(refusal, FileError):
                 for user in self._users:

@@ -205,6 +205,8 @@ class FastSAC(SAC):
     8,192. include/gpureplay/sac.h has all of them, and what differs from that paper's code.
 
     buffer, settings: as for `SAC`.
+
+        learner = gpureplay.FastSAC(lanes, batch_size=1024)
     """
 
     _init = lib.gpur_fast_sac_config_init

@@ -102,12 +102,20 @@ class Device(Handle):
 
     def wait_stream(self, stream: Any) -> None:
         """CUDA: waits until the work that another library has enqueued on this stream is done. stream: as for the
-        constructor."""
+        constructor.
+
+            device.wait_stream(torch.cuda.current_stream())
+        """
         device = Device(self.name) if self.closed else self  # a buffer keeps working after its device was closed
         device._call(lib.gpur_device_wait_stream, stream_of(stream))
 
     def sync(self) -> None:
-        """Waits until all work enqueued through this device is done."""
+        """Waits until all work enqueued
+        through this device is done.
+
+            agent.train(100)
+            device.sync()                             # the steps are done
+        """
         self._call(lib.gpur_device_sync)
 
     def __repr__(self) -> str:

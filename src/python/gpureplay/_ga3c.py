@@ -89,7 +89,13 @@ class GA3C(LibraryRun):
     def set_counts(self, agents: int, predictors: int, trainers: int) -> None:
         """Changes the numbers of threads while the run goes on. Waits for those that end; the steps of an agent's open
         rollout are lost. "a3c" and "a2c" do not read predictors and trainers. Any thread, also in on_event.
-        InvalidArgument: a number out of its range, or for "a2c" too many agents for the learner's max_batch."""
+        InvalidArgument: a number out of its range, or for "a2c" too many agents for the learner's max_batch.
+
+            with gpureplay.GA3C(learner, "CartPole-v1", agents=16) as run:
+                run.advance(10_000)
+                run.set_counts(agents=32, predictors=2, trainers=1)
+                run.advance(10_000)
+        """
         self._call(lib.gpur_ga3c_set_counts, integer("agents", agents, *_INT32),
                    integer("predictors", predictors, *_INT32), integer("trainers", trainers, *_INT32))
 

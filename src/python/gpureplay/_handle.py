@@ -207,7 +207,14 @@ class Handle:
             time.sleep(0.0005)
 
     def close(self) -> None:
-        """Destroys the library's object after the running calls of other threads. Closing twice does nothing."""
+        """Destroys the library's object after the running calls of other threads.
+        Closing twice does nothing.
+
+            device = gpureplay.Device("cpu")
+            with gpureplay.Policy(env.observation_space, 2, device=device) as policy:
+                actions = policy.act(obs)             # the block closes the policy at its end
+            device.close()
+        """
         self._detach()
         self._owner.destroy()
 
@@ -344,7 +351,12 @@ def signals_after() -> Iterator[None]:
 
 
 def file_info(path: str | os.PathLike[str]) -> FileInfo:
-    """Describes a file of `save` or `save_weights`, or any safetensors file. FileError: it is none."""
+    """Describes a file of `save` or `save_weights`, or any safetensors file.
+    FileError: it is none.
+
+        info = gpureplay.file_info("replay.safetensors")
+        print(info.kind, info.rows, info.capacity)
+    """
     info = _c_api.CheckpointInfo()
     check(lib.gpur_checkpoint_get_info(in_c("path", path), ctypes.addressof(info)))
     return read_tuple(FileInfo, info)

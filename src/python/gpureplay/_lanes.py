@@ -319,7 +319,10 @@ class LaneBuffer(Handle):
         nothing.
 
         lanes: bool (num_lanes,) on the device: which ones; other arrays are refused as by `add`. None: all.
-        stream: CUDA: see `add`."""
+        stream: CUDA: see `add`.
+
+            lanes.reset()                             # an evaluation has reset all environments
+        """
         operators = self._operators()
         if operators is not None:
             operators.reset(lanes, stream)
@@ -374,7 +377,11 @@ class LaneBuffer(Handle):
                out: Mapping[str, Any] | None = None, stream: Any = None) -> dict[str, Any]:
         """The transitions of these ids, (count,) int64 on the device, as `sample` gives them: t x num_lanes + lane,
         where t counts the steps of all lanes from 0. The id of a transition that cannot be drawn, or no longer, becomes
-        -1. With priorities weight is 1."""
+        -1. With priorities weight is 1.
+
+            batch = lanes.sample(64)
+            same = lanes.gather(batch["id"])
+        """
         return self._draw(self._count("ids", ids), ids, self._ask(n_step, gamma), out, stream)
 
     def sample_sequences(self, batch_size: int, length: int, *, min_length: int | None = None,
@@ -387,7 +394,10 @@ class LaneBuffer(Handle):
 
         The last transition of a sequence is drawn, or given by last_ids (batch_size,) int64; those before it are found.
         A sequence ends at an episode's end that cannot be drawn. min_length, across_episodes: as there. n_step: each
-        transition is of so many steps. out, stream: see `sample`."""
+        transition is of so many steps. out, stream: see `sample`.
+
+            batch = lanes.sample_sequences(16, 8)     # batch["obs"] is (16, 8, ...)
+        """
         count, ask = self._ask_sequences(batch_size, length, min_length, across_episodes, last_ids, n_step, gamma)
         return self._draw(count, last_ids, ask, out, stream)
 
@@ -464,7 +474,11 @@ class LaneBuffer(Handle):
     def update_priorities(self, ids: Any, priorities: Any, *, stream: Any = None) -> None:
         """Gives transitions new priorities: (count,) int64 and (count,) float32 on the device, count at most max_batch.
         Absolute values count; what is NaN or infinite is skipped and counted in `priority_stats`, as are transitions
-        that cannot be drawn any more and the id -1."""
+        that cannot be drawn any more and the id -1.
+
+            batch = lanes.sample(64)
+            lanes.update_priorities(batch["id"], errors)
+        """
         self._refuse_if_uniform()
         operators = self._operators()
         if operators is not None:
@@ -551,7 +565,11 @@ class LaneBuffer(Handle):
 
     def close(self) -> None:
         """Closes the buffer's learners and frees its memory. Graphs that were captured with it must not be launched any
-        more."""
+        more.
+
+            with gpureplay.LaneBuffer(64, 1000, {"obs": ((4,), "float32"), "action": ((), "int32")}) as lanes:
+                lanes.add(obs=obs, action=action, reward=reward, terminated=terminated)
+        """
         self._wait_for_jax()
         self._detach()
         for user in self._users:

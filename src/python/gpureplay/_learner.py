@@ -79,7 +79,13 @@ class Weights(_Tensors):
         return len(self._shapes)
 
     def load(self, tensors: Mapping[str, Any]) -> None:
-        """Writes all of these tensors, or none if one of them does not fit."""
+        """Writes all of these tensors,
+        or none if one of them does not fit.
+
+            before = dict(agent.weights)              # copies
+            agent.train(100)
+            agent.weights.load(before)
+        """
         checked = {name: self._checked(name, value) for name, value in tensors.items()}
         for name, array in checked.items():
             self._write(name, array)
@@ -125,7 +131,11 @@ class Learner(Handle):
 
     def load(self, path: str | os.PathLike[str], progress: Progress | None = None) -> None:
         """Reads such a file into this learner, which must have the same networks and kinds of optimizers.
-        InvalidArgument: they differ. FileError: the file is of another kind, or damaged."""
+        InvalidArgument: they differ. FileError: the file is of another kind, or damaged.
+
+            agent.save("agent.safetensors")
+            agent.load("agent.safetensors")
+        """
         call_with_file(self, lib.gpur_learner_load, path, progress)
 
     @property
@@ -143,7 +153,12 @@ class Learner(Handle):
         self._users.add(run)
 
     def close(self) -> None:
-        """Waits for the learner's work and frees its memory. Its runs are closed, too."""
+        """Waits for the learner's work and frees its memory.
+        Its runs are closed, too.
+
+            with gpureplay.ActorCritic(env.observation_space, 2) as learner:
+                losses = learner.train(obs, action, returns)
+        """
         for run in self._users:
             run.close()
             run._closed_by = "was closed with its learner"
@@ -341,7 +356,12 @@ class DQN(ReplayLearner):
         return self._translation.actions(actions)
 
     def q_values(self, obs: Any, *, stream: Any = None) -> np.ndarray:
-        """The Q value of every action: (count, num_actions) float32. `obs` and `stream` are as for `act`."""
+        """The Q value of every action: (count, num_actions) float32.
+        `obs` and `stream` are as for `act`.
+
+            q = agent.q_values(obs)
+            best = q.argmax(axis=1)
+        """
         held, address, count, stream = self._observations(obs, stream)
         q = np.empty((count, self._num_actions), np.float32)
         self._call(lib.gpur_learner_q_values, count, address, q.ctypes.data, stream)
@@ -358,12 +378,20 @@ class DQN(ReplayLearner):
 
         InvalidArgument: cache_size is 0. TooFew: the buffer has block_length transitions or fewer, of all environments
         together, or has had fewer than its min_size. Where no environment has block_length of them, entries are missing
-        and train nothing: reading `stats` warns of it, and counts them in `missing_rows` and `empty_refreshes`."""
+        and train nothing: reading `stats` warns of it, and counts them in `missing_rows` and `empty_refreshes`.
+
+            agent = gpureplay.DQN(buffer, num_actions=2, cache_size=800, block_length=20, lambda_=0.8)
+            agent.refresh()
+            agent.train(25)
+        """
         self._call_on_buffer(lib.gpur_learner_refresh)
 
     def train_ids(self, ids: Any) -> None:
         """Runs one train step on the transitions of these ids, (batch_size,). Evicted: a transition that was
-        overwritten. InvalidArgument: an id that was not given out yet."""
+        overwritten. InvalidArgument: an id that was not given out yet.
+
+            agent.train_ids(buffer.sample(32).id)
+        """
         wanted = id_array(ids)
         if wanted.shape != (self._batch_size,):
             raise ValueError(f"ids has shape {wanted.shape}; it must be ({self._batch_size},)")
@@ -376,7 +404,11 @@ class DQN(ReplayLearner):
 
     def load_weights(self, path: str | os.PathLike[str]) -> None:
         """Reads this network's tensors from any safetensors file into the online and the target network.
-        InvalidArgument: a tensor is missing, unknown, or of another shape or dtype."""
+        InvalidArgument: a tensor is missing, unknown, or of another shape or dtype.
+
+            agent.save_weights("weights.safetensors")
+            agent.load_weights("weights.safetensors")
+        """
         call_with_file(self, lib.gpur_learner_load_weights, path, None)
 
     def epsilon(self, step: int) -> float:
@@ -415,7 +447,12 @@ class DQN(ReplayLearner):
             self._buffer._close_writer(f"gave way to those of a gpureplay.{type(run).__name__}")
 
     def close(self) -> None:
-        """Waits for the learner's work and frees its memory. Its runs are closed, too. The buffer stays open."""
+        """Waits for the learner's work and frees its memory. Its runs are closed, too.
+        The buffer stays open.
+
+            with gpureplay.DQN(buffer, num_actions=2) as agent:
+                agent.train(100)                      # the block closes it at its end
+        """
         super().close()
 
     def __repr__(self) -> str:
@@ -434,6 +471,8 @@ class QRDQN(DQN):
     huber_delta: kappa of the quantile Huber loss, 0 or more; default 1. 0: the loss of quantile regression.
 
     What is a TD error of `DQN`, such as a priority, is here the loss of the transition, without its weight.
+
+        agent = gpureplay.QRDQN(buffer, num_actions=2, atoms=50)
     """
 
     _of_head = {"head": "quantiles", "atoms": 200}
@@ -449,6 +488,8 @@ class C51(DQN):
 
     The loss is the cross-entropy, and loss and huber_delta are not used. What is a TD error of `DQN`, such as a
     priority, is here the loss of the transition, without its weight.
+
+        agent = gpureplay.C51(buffer, num_actions=2, v_min=0, v_max=100)
     """
 
     _of_head = {"head": "categorical", "atoms": 51, "v_min": -10.0, "v_max": 10.0}

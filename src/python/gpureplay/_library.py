@@ -25,11 +25,32 @@ REBUILD = "pip install --force-reinstall --no-cache-dir ."  # in the folder of t
 
 
 class GpureplayError(Exception):
-    """The library refused a call or failed. The text is the library's own. All exceptions below derive from this."""
+    """The library refused a call or failed. The text is the library's own.
+    All exceptions below derive from this.
+
+        try:
+            buffer = gpureplay.ReplayBuffer.for_env(10**6, env, device="cuda:0")
+        except gpureplay.Unavailable as error:    # there is no GPU, or the library was built without CUDA
+            print(error)
+        except gpureplay.OutOfMemory as error:    # the text has the capacity that fits
+            print(error)
+
+        try:
+            batch = buffer.gather(ids)
+        except (gpureplay.Evicted, gpureplay.TooFew) as error:
+            print(error)
+    """
 
 
 class InvalidArgument(GpureplayError, ValueError):
-    """A value is out of its range. Nothing has changed."""
+    """A value is out of its range.
+    Nothing has changed.
+
+        try:
+            agent = gpureplay.DQN(buffer, num_actions=2, batch_size=0)
+        except gpureplay.InvalidArgument as error:
+            print(error)                          # the value given, and the values that are allowed
+    """
 
 
 class OutOfMemory(GpureplayError, MemoryError):
@@ -45,7 +66,16 @@ class Evicted(GpureplayError, LookupError):
 
 
 class WouldBlock(GpureplayError):
-    """The call would have to wait: every staging block is in use, or another reference to the batch exists."""
+    """The call would have to wait:
+    every staging block is in use, or another reference to the batch exists.
+
+        batch = buffer.sample(32)
+        view = batch.array("obs")                 # another reference
+        try:
+            buffer.sample(32, out=batch)
+        except gpureplay.WouldBlock:
+            batch = buffer.sample(32)
+    """
 
 
 class Unavailable(GpureplayError, RuntimeError):
@@ -53,19 +83,49 @@ class Unavailable(GpureplayError, RuntimeError):
 
 
 class FileError(GpureplayError, OSError):
-    """A file cannot be written or read, or is damaged. Nothing has changed."""
+    """A file cannot be written or read, or is damaged.
+    Nothing has changed.
+
+        try:
+            buffer.load("replay.safetensors")
+        except gpureplay.FileError as error:
+            print(error)
+    """
 
 
 class Interrupted(GpureplayError, RuntimeError):
-    """The progress function ended the call. The file, or the object to load into, is as it was."""
+    """The progress function ended the call.
+    The file, or the object to load into, is as it was.
+
+        try:
+            buffer.save("replay.safetensors", progress=lambda done, total: done < 1000)
+        except gpureplay.Interrupted:
+            print("there is no new file")
+    """
 
 
 class DeviceError(GpureplayError, RuntimeError):
-    """The device failed. Close everything that uses it."""
+    """The device failed.
+    Close everything that uses it.
+
+        try:
+            agent.train(1000)
+            agent.sync()
+        except gpureplay.DeviceError as error:
+            sys.exit(f"the GPU failed: {error}")
+    """
 
 
 class Closed(GpureplayError, ValueError):
-    """The object was closed, or belongs to the process that forked this one."""
+    """The object was closed,
+    or belongs to the process that forked this one.
+
+        buffer.close()
+        try:
+            buffer.sample(32)
+        except gpureplay.Closed as error:
+            print(error)
+    """
 
 
 _EXCEPTIONS = {

@@ -273,7 +273,11 @@ class Policy(Handle):
 
     def load(self, path: str | os.PathLike[str], progress: Progress | None = None) -> None:
         """Loads weights from a file of `save`, of `DQN.save_weights`, of `DQN.save` (the online weights), or from any
-        safetensors file with this network's tensors. progress and errors are as for `ReplayBuffer.save`."""
+        safetensors file with this network's tensors. progress and errors are as for `ReplayBuffer.save`.
+
+            policy.save("policy.safetensors")
+            policy.load("policy.safetensors")
+        """
         call_with_file(self, lib.gpur_policy_load, path, progress)
 
     def save(self, path: str | os.PathLike[str], progress: Progress | None = None) -> None:

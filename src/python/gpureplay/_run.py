@@ -40,7 +40,13 @@ _WAIT = 0.1  # seconds between two looks at signals
 
 class EnvError(GpureplayError, RuntimeError):
     """An environment in Python raised an exception, which is the cause of this one. The text names the lane or the
-    agent."""
+    agent.
+
+        try:
+            run.advance(100_000)
+        except gpureplay.EnvError as error:
+            print(error, "because of", error.__cause__)
+    """
 
 
 class EvaluatedWeights:
@@ -261,7 +267,13 @@ class LibraryRun(Handle):
     def stop(self) -> None:
         """Stops the present `advance` or `evaluate`, which then raises Interrupted soon: after the steps that
         environments are taking, and 32 train steps at most. The run can be advanced again, and goes on as if it had not
-        been stopped. Any thread."""
+        been stopped. Any thread.
+
+            with gpureplay.Run(agent, "CartPole-v1") as run:
+                threading.Timer(60, run.stop).start()
+                with contextlib.suppress(gpureplay.Interrupted):
+                    run.advance(10**7)
+        """
         self._invoke(self._stop)
 
     # Files.

@@ -81,7 +81,10 @@ def _missing(build: dict[str, str], driver: str, no_learner: bool) -> list[str]:
 
 def show_config() -> None:
     """Prints the version, the features of this build, the devices and the driver that were found, and what is missing,
-    with the command that installs it."""
+    with the command that installs it.
+
+        gpureplay.show_config()
+    """
     build, driver = _build(), _driver()
     (cpu, _), (gpu, no_learner) = _of_device("cpu"), _of_device("cuda:0")
     print(f"gpureplay {lib.gpur_version().decode()} (Python {sys.version.split()[0]})")

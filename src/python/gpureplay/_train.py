@@ -166,28 +166,40 @@ def _train_by(function: str, systems: tuple[int, ...], default: str | None, env:
 @_with_options_of("fast-dqn")
 def train_dqn(env: Any = None, preset: str | None = None, **arguments: Unpack[DQNTraining]) -> TrainResult:
     """`train` by fast DQN, DQN(lambda), DQN with the Virtual Replay Cache, QR-DQN or C51. preset: None: by the
-    environment."""
+    environment.
+
+        result = gpureplay.train_dqn("CartPole-v1", steps=20_000)
+    """
     return _train_by("train_dqn", (_c_api.PRESET_FAST_DQN,), None, env, preset, arguments)
 
 
 @_with_options_of("apex-dqn")
 def train_apex(env: str | None = None, preset: str | None = None, **arguments: Unpack[ApexTraining]) -> TrainResult:
     """`train` by Ape-X [Horgan et al. 2018]. preset: "apex-dqn" (None), for frames of 84 x 84 bytes, or
-    "apex-dqn-small"."""
+    "apex-dqn-small".
+
+        result = gpureplay.train_apex("CartPole-v1", "apex-dqn-small", steps=20_000, actors=4)
+    """
     return _train_by("train_apex", (_c_api.PRESET_APEX_DQN,), "apex-dqn", env, preset, arguments)
 
 
 @_with_options_of("apex-dpg")
 def train_ddpg(env: Any = None, preset: str | None = None, **arguments: Unpack[DDPGTraining]) -> TrainResult:
     """`train` by deterministic policy gradients, for continuous actions. preset: of Ape-X "apex-dpg" (None) or
-    "apex-dpg-small"; "ddpg" or "td3", which act and train in turns, or one of them with -small."""
+    "apex-dpg-small"; "ddpg" or "td3", which act and train in turns, or one of them with -small.
+
+        result = gpureplay.train_ddpg("Pendulum", "td3-small", steps=20_000)
+    """
     return _train_by("train_ddpg", (_c_api.PRESET_APEX_DPG, _c_api.PRESET_DPG), "apex-dpg", env, preset, arguments)
 
 
 @_with_options_of("ga3c")
 def train_ga3c(env: Any = None, preset: str | None = None, **arguments: Unpack[GA3CTraining]) -> TrainResult:
     """`train` an actor-critic by GA3C [Babaeizadeh et al. 2017], A3C or A2C. preset: "ga3c" (None), for frames of
-    84 x 84 bytes, "a3c-cpu", "a2c", one of them with -small ("a3c-small"), ..."""
+    84 x 84 bytes, "a3c-cpu", "a2c", one of them with -small ("a3c-small"), ...
+
+        result = gpureplay.train_ga3c("CartPole-v1", "a2c-small", steps=20_000)
+    """
     return _train_by("train_ga3c", ACTOR_CRITIC, "ga3c", env, preset, arguments)
 
 
@@ -203,7 +215,10 @@ def train_offline(data: str | os.PathLike[str] | ReplayBuffer | None = None, pre
     env: what evaluations play; None: there are none.
 
     n_step, gamma, reward_clip and priorities are those of the data. A step is a train step, in events and `stats`,
-    too."""
+    too.
+
+        result = gpureplay.train_offline(buffer, env="CartPole-v1", steps=1000)
+    """
     return _train_by("train_offline", OFFLINE, "offline-dqn", env, preset,
                      arguments if data is None else {"data": data, **arguments})
 

@@ -46,7 +46,12 @@ RunEvent = tuple_type("RunEvent", """\
 An episode that has ended, an evaluation, numbers of threads that the tuner of GA3C has measured, or the beginning or
 end of an actor of Ape-X, whose number env_index is (1024: the one that evaluates); kind is "episode", "evaluation",
 "tuned", "started" or "ended". weights: of an evaluation. agent: the learner that the run trains.
-include/gpureplay/run_handle.h describes the others.""", _c_api.RunEvent,
+include/gpureplay/run_handle.h describes the others.
+
+    def on_event(event: gpureplay.RunEvent) -> None:
+        if event.kind == "evaluation":
+            print(event.env_steps, event.mean_return)
+""", _c_api.RunEvent,
                       types={"kind": "str", "accepted": "bool", "weights": "_run.EvaluatedWeights | None",
                              "agent": "_learner.Learner"})
 RunStats = tuple_type("RunStats", """\

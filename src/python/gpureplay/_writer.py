@@ -536,7 +536,15 @@ class SharedState:
 @accelerated("add", "extend")
 class Writer(Handle):
     """A source of transitions from num_envs environments. Threads that share a writer wait for each other; any number
-    of writers may feed one buffer at once."""
+    of writers may feed one buffer at once.
+
+        writer = buffer.writer(num_envs=2)
+        writer.add(**step)                        # obs, action, ... of both environments
+        writer.reset()                            # the caller has reset the environments
+        writer.extend(**rows)                     # transitions, as many as the arrays have
+        writer.flush()                            # other threads see what this one has added
+        writer.close()
+    """
 
     _kind = "writer"
 

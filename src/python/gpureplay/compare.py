@@ -67,7 +67,14 @@ def _kind_of(config: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def read_groups(folders: Sequence[str | os.PathLike[str]]) -> list[Group]:
-    """The runs that have an evaluation, by environment, preset and settings. ValueError: there are none."""
+    """The runs that have an evaluation, by environment, preset and settings.
+    ValueError: there are none.
+
+        groups = compare.read_groups(folders)
+        for line in compare.left_out(groups, folders) + compare.repeated_seeds(folders):
+            print(line)
+        print(compare.table_of(compare.rows_of(groups)))
+    """
     groups = grouped(folders, lambda config: (*_kind_of(config), settings_of(config)))
     found = []
     for key in sorted(groups):

@@ -379,7 +379,11 @@ def to_d4rl(buffer: Buffer, path: Path, *, action_bounds: Any = None, partial: b
             progress: Progress | None = None) -> None:
     """Writes the episodes of a buffer as an HDF5 file in D4RL's form, with timeouts and next_observations. Fields of
     your own are arrays of their names. compression: as for h5py, say "gzip". The file at `path` is the old one or the
-    new one, and complete."""
+    new one, and complete.
+
+        data.to_d4rl(buffer, "steps.hdf5")
+        same = data.from_d4rl("steps.hdf5")
+    """
     h5py, episodes, done = needed("h5py", "to_d4rl"), _restored(buffer, partial, bounds_of(action_bounds, None)), 0
     steps = int(episodes.lengths.sum())
     with Replacing(path) as new, h5py.File(new.part, "w") as file:
@@ -422,7 +426,10 @@ def from_lerobot(folder: Path, *, observations: Sequence[str] | None = None, obs
     is no step, unless `to_lerobot` wrote the data set. What follows a terminal is zeros then.
 
     final_reward: for demonstrations without next.reward: that of the last step of each episode, which then terminates.
-        The other steps have 0."""
+        The other steps have 0.
+
+        buffer = data.from_lerobot("steps", final_reward=1.0)
+    """
     found = _lerobot.Folder(path_of("folder", folder), observations)
     episodes, bounds = found.episodes(final_reward), bounds_of(action_bounds, action_space)
     _refuse_spaces((observation_space, action_space), bounds, action_bounds, settings)
@@ -440,7 +447,11 @@ def to_lerobot(buffer: Buffer, folder: Path, *, fps: int = 30, task: str = "", r
     """Writes the episodes of a buffer as a LeRobot data set, form 3.0, in a new folder. An observation of one array is
     observation.state, or observation.image if it is an image (height, width, 3); parts of a Dict are observation.key.
     next.done is terminated, next.truncated truncated, and fields of your own are complementary_info. The observations
-    after the last steps are in meta/episodes, where LeRobot does not read them, and `from_lerobot` does."""
+    after the last steps are in meta/episodes, where LeRobot does not read them, and `from_lerobot` does.
+
+        data.to_lerobot(buffer, "steps")
+        same = data.from_lerobot("steps")
+    """
     integer("fps", fps, 1)
     episodes, done, path = _restored(buffer, partial, bounds_of(action_bounds, None)), 0, path_of("folder", folder)
     data_set = _lerobot.Writing(path, fps, task, robot_type)
@@ -480,7 +491,10 @@ def from_numpy(arrays: Mapping[str, Any], *, observation_space: Any = None, acti
     Rows without obs, action, reward or terminated are no steps. They are added as they are, as is everything where the
     buffer has no next_obs.
 
-    The spaces may be left out: the buffer's fields are then as the arrays are."""
+    The spaces may be left out: the buffer's fields are then as the arrays are.
+
+        buffer = data.from_numpy(arrays)
+    """
     if not isinstance(arrays, Mapping):
         raise TypeError(f"arrays is {arrays!r}; it must be a dict of arrays")
     columns = {f"{name}{leaf}": array for name, value in arrays.items() for leaf, array in leaves_of(value)}
@@ -495,7 +509,10 @@ def from_numpy(arrays: Mapping[str, Any], *, observation_space: Any = None, acti
 def to_numpy(buffer: Buffer, *, action_bounds: Any = None) -> dict[str, np.ndarray]:
     """The transitions of a buffer in the order of their ids: arrays (count, ...) by the names of fields, with "id",
     and for a prioritized ReplayBuffer "priority", which has priority_offset in it. Those of a LaneBuffer are single
-    steps, with "previous", the id of the lane's transition before, or -1."""
+    steps, with "previous", the id of the lane's transition before, or -1.
+
+        arrays = data.to_numpy(buffer)
+    """
     parts = list(_some(buffer, action_bounds))
     return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
@@ -503,7 +520,10 @@ def to_numpy(buffer: Buffer, *, action_bounds: Any = None) -> dict[str, np.ndarr
 def from_arrow(table: Any, *, observation_space: Any = None, action_space: Any = None, action_bounds: Any = None,
                into: B | None = None, progress: Progress | None = None, **settings: Any) -> B:
     """As `from_numpy`, of the columns of pyarrow's Table, RecordBatch or RecordBatchReader. What has several numbers in
-    a row is a list, a list of lists, or a tensor of a fixed shape."""
+    a row is a list, a list of lists, or a tensor of a fixed shape.
+
+        buffer = data.from_arrow(data.to_arrow(buffer))
+    """
     found: Any = _from_arrow(_arrow.of_table(table), into, (observation_space, action_space), action_bounds, settings,
                              progress)
     return found  # type: ignore[no-any-return]
@@ -511,14 +531,22 @@ def from_arrow(table: Any, *, observation_space: Any = None, action_space: Any =
 
 def to_arrow(buffer: Buffer, *, action_bounds: Any = None) -> Any:
     """The transitions of `to_numpy` as a Table of pyarrow. What has several numbers in a row is a list of a fixed size,
-    and the metadata of its column have the shape."""
+    and the metadata of its column have the shape.
+
+        table = data.to_arrow(buffer)
+    """
     schema, batches = _arrow.record_batches(_some(buffer, action_bounds), _steps_of(buffer))
     return _arrow.arrow().Table.from_batches(batches, schema)
 
 
 def from_parquet(path: Path, *, observation_space: Any = None, action_space: Any = None, action_bounds: Any = None,
                  into: B | None = None, progress: Progress | None = None, **settings: Any) -> B:
-    """As `from_arrow`, of a Parquet file, which is read in parts."""
+    """As `from_arrow`, of a Parquet file,
+    which is read in parts.
+
+        data.to_parquet(buffer, "steps.parquet")
+        buffer = data.from_parquet("steps.parquet")
+    """
     _arrow.arrow()
     path = file_to_read("path", path, "that of a Parquet file")
     found: Any = _from_arrow(_arrow.of_files([path]), into, (observation_space, action_space),

@@ -55,6 +55,10 @@ class SimpleReplayBuffer:
     Each observation is stored once: the next observation of a step is the observation of the next one. So where they
     differ, since the environment was reset in between, as FastTD3's script does after an evaluation, the step is left
     out, and counted in buffer.stats.without_final.
+
+        buffer = SimpleReplayBuffer(n_env=64, buffer_size=1000, n_obs=48, n_act=12, n_critic_obs=48)
+        buffer.extend(transition)                 # a TensorDict, as FastTD3's script makes it
+        data = buffer.sample(32)
     """
 
     def __init__(self, n_env: int, buffer_size: int, n_obs: int, n_act: int, n_critic_obs: int,

@@ -211,7 +211,10 @@ class Lanes:
 
     def reset(self, token: Any, lanes: Any = None) -> Any:
         """Says that environments were reset amid their episodes since the newest step, as LaneBuffer.reset. lanes: bool
-        (num_lanes,): which ones; None: all. Returns the token."""
+        (num_lanes,): which ones; None: all. Returns the token.
+
+            token = lanes.reset(token)
+        """
         arrays = [] if lanes is None else [_checked(_WHICH, lanes, self.buffer.num_lanes)]
         token, = self._call("reset", token, arrays, [])
         return token
@@ -230,7 +233,11 @@ class Lanes:
     def gather(self, token: Any, ids: Any, *, n_step: int | None = None, gamma: float | None = None
                ) -> tuple[Any, dict[str, Any]]:
         """The transitions of these ids, which batches have as `id`, as LaneBuffer.gather. Returns the token, and a dict
-        of arrays (count, ...)."""
+        of arrays (count, ...).
+
+            token, batch = lanes.sample(token, 64)
+            token, same = lanes.gather(token, batch["id"])
+        """
         ids = _checked_ids("ids", ids)
         return self._draw(token, self.buffer._count("ids", ids), [ids], self.buffer._ask(n_step, gamma))
 
@@ -238,14 +245,20 @@ class Lanes:
                          across_episodes: bool = True, last_ids: Any = None, n_step: int | None = None,
                          gamma: float | None = None) -> tuple[Any, dict[str, Any]]:
         """Draws sequences of successive transitions of a lane, as LaneBuffer.sample_sequences. Returns the token, and a
-        dict of arrays (batch_size, length, ...). last_ids: as the ids of `gather`."""
+        dict of arrays (batch_size, length, ...). last_ids: as the ids of `gather`.
+
+            token, batch = lanes.sample_sequences(token, 16, 8)
+        """
         ids = None if last_ids is None else _checked_ids("last_ids", last_ids)
         count, ask = self.buffer._ask_sequences(batch_size, length, min_length, across_episodes, ids, n_step, gamma)
         return self._draw(token, count, [] if ids is None else [ids], ask)
 
     def update_priorities(self, token: Any, ids: Any, priorities: Any) -> Any:
         """Gives transitions, by the `id` of a batch, new priorities, float32 (count,), as LaneBuffer.update_priorities.
-        Returns the token."""
+        Returns the token.
+
+            token = lanes.update_priorities(token, batch["id"], errors)
+        """
         self.buffer._refuse_if_uniform()
         ids = _checked_ids("ids", ids)
         count = self.buffer._count("ids", ids)

@@ -61,7 +61,11 @@ def _running_mean(values: np.ndarray) -> np.ndarray:
 
 def episode_rows(folder: Path) -> np.ndarray:
     """By the order of their ends: a run reports them lane by lane. Of Ape-X those of the actor with the smallest
-    epsilon, of several the first."""
+    epsilon, of several the first.
+
+        rows = plot.episode_rows(folder)
+        seconds = plot.seconds_at(folder, rows["step"])
+    """
     rows = read_array(folder, "episode")
     return sorted_episodes(rows, greediest(rows)[1])
 
@@ -73,6 +77,12 @@ def _episodes_of(folder: Path) -> Curve:
 
 
 def evaluations_of(folder: Path) -> Curve:
+    """The mean returns of a run's evaluations,
+    with the standard deviation of each.
+
+        curve = plot.evaluations_of(folder)
+        print(curve.steps[-1], curve.returns[-1])
+    """
     rows = read_array(folder, "evaluation")
     return Curve(rows["step"], seconds_at(folder, rows["step"]), rows["mean_return"], rows["return_deviation"])
 
@@ -100,7 +110,14 @@ def _label_of(config: dict[str, Any]) -> str:
 
 
 def read_runs(folders: Sequence[str | os.PathLike[str]]) -> list[Runs]:
-    """The runs by their settings, in the order given. Labels that would be equal get the names of the folders."""
+    """The runs by their settings, in the order given.
+    Labels that would be equal get the names of the folders.
+
+        for runs in plot.read_runs(folders):
+            print(runs.label)
+            x, mean, half = plot.average_evaluations(runs.evaluations, "steps")
+            x, mean, half = plot.average_episodes(runs.episodes, "seconds")
+    """
     groups = [(_label_of(config), members) for config, members in grouped(folders, settings_of).values()]
     labels, found = [label for label, _ in groups], []
     for label, members in groups:
@@ -115,7 +132,11 @@ def read_runs(folders: Sequence[str | os.PathLike[str]]) -> list[Runs]:
 
 
 def interval(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """values: (runs, points). The mean over the runs and half the width of its 95% interval."""
+    """values: (runs, points).
+    The mean over the runs and half the width of its 95% interval.
+
+        mean, half = plot.interval(np.array([[1.0, 2.0], [3.0, 4.0]]))
+    """
     count = len(values)
     return values.mean(axis=0), _t(count - 1) * values.std(axis=0, ddof=1) / np.sqrt(count)
 

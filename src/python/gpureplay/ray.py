@@ -65,7 +65,14 @@ _log = logging.getLogger("gpureplay")
 
 
 class ActorFailed(GpureplayError, RuntimeError):
-    """An actor has ended by an error, or by that of its environment. sent: blocks that had arrived before."""
+    """An actor has ended by an error, or by that of its environment.
+    sent: blocks that had arrived before.
+
+        try:
+            result = gpureplay.ray.ApeX("CartPole-v1", actors=4).train(100_000)
+        except gpureplay.ray.ActorFailed as error:
+            print(error, error.sent)
+    """
 
     def __init__(self, text: str, sent: int):
         super().__init__(text, sent)
@@ -382,7 +389,11 @@ class _Link:
 class Actor:
     """An actor of Ape-X in a process of its own, as an actor of Ray: an environment, and a policy on the CPU. When Ray
     has restarted the process, it makes the object and calls `run` again. The learner hears of each process as it
-    begins, so that it can count those that are killed at once."""
+    begins, so that it can count those that are killed at once.
+
+        actor = ray.remote(gpureplay.ray.Actor).remote(0, [learner])
+        ray.get(actor.run.remote())
+    """
 
     def __init__(self, actor: int, learner: list[Any]):
         """learner: in a list, as Ray warns of handles that are arguments themselves."""

@@ -132,6 +132,12 @@ class ReplayBuffer:
     actions, ...), because those are on the device. It can be pickled, so `save_replay_buffer` and `load_replay_buffer`
     work. A library without cJSON and xxHash cannot pickle optimize_memory_usage, n_steps above 1, priorities and
     hindsight; it refuses to make such buffers, as Unavailable. Only one thread at a time may use a buffer.
+
+        buffer = gpureplay.sb3.ReplayBuffer(10_000, env.observation_space, env.action_space, device="cpu")
+        buffer.add(obs, next_obs, action, reward, done, infos)
+        data = buffer.sample(64)                  # data.observations, data.actions, ... are tensors
+        print(buffer.size())
+        buffer.reset()
     """
 
     _more_settings: dict[str, Any] = {}  # a subclass sets them before it calls __init__; a pickle then has a file
@@ -205,7 +211,10 @@ class ReplayBuffer:
     @staticmethod
     def swap_and_flatten(arr: np.ndarray) -> np.ndarray:
         """(steps, n_envs, ...) to (n_envs * steps, ...): all steps of the first environment, then those of the next.
-        Single numbers get an axis of length 1."""
+        Single numbers get an axis of length 1.
+
+            rows = buffer.swap_and_flatten(steps)
+        """
         steps, envs, *features = arr.shape
         return arr.swapaxes(0, 1).reshape(envs * steps, *(features or [1]))
 
@@ -615,7 +624,12 @@ class HerReplayBuffer(ReplayBuffer):
                          handle_timeout_termination=handle_timeout_termination, **more)
 
     def set_env(self, env: Any) -> None:
-        """Sets the environment of a buffer that was unpickled. ValueError: it has one."""
+        """Sets the environment of a buffer that was unpickled.
+        ValueError: it has one.
+
+            buffer = pickle.loads(saved)
+            buffer.set_env(env)
+        """
         if self.env is not None:
             raise ValueError("the buffer has an environment; `set_env` is for one that was unpickled")
         self.env = env

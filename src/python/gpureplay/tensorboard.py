@@ -153,7 +153,10 @@ class LiveEvents:
 
 def convert(folder: str | os.PathLike[str], out: str | os.PathLike[str] | None = None) -> Path:
     """Writes the events of a run to `out`, by default its folder "tensorboard", and returns that. Events that are there
-    are removed."""
+    are removed.
+
+        tensorboard.convert("runs/CartPole-1")
+    """
     events = _Events(Path(folder), out)
     events.close()
     return events.target
