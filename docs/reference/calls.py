@@ -18,6 +18,7 @@ FILES_IN_C = ("examples/minimal.c", "examples/*.c", "src/program/*.c", "src/plug
               "tests/**/*.c")
 FILES_IN_PYTHON = ("examples/python/*.py", "src/python/gpureplay/*.py", "bench/**/*.py", "tests/**/*.py")
 LONGEST = 12  # lines of an excerpt
+UNFINISHED = (",", "(", "[", "=", "&&", "||", "\\")  # ends of lines on which the next one goes on
 # A call of a test that is to fail, or to give nothing.
 REFUSED = re.compile(r"CHECK_FAILS|REFUSED\(|, (GPUR_[A-Z_]+|NULL|0|-1)\)*;?$")
 # What functions return, by their names.
@@ -132,6 +133,10 @@ def excerpt(lines, first, last):
     """Lines first to last, counted from 0, as a block of their own, with those beside them that are no empty ones."""
     begin = max((at + 1 for at in range(max(first - 3, 0), first) if not lines[at].strip()), default=max(first - 2, 0))
     end = min((at - 1 for at in range(last + 1, min(last + 3, len(lines))) if not lines[at].strip()), default=last + 2)
+    while begin < first and lines[begin - 1].rstrip().endswith(UNFINISHED):
+        begin += 1
+    while end > last and lines[min(end, len(lines) - 1)].rstrip().endswith(UNFINISHED):
+        end -= 1
     first, last = begin, min(end, len(lines) - 1)
     taken = lines[first:min(last, first + LONGEST - 1) + 1]
     indent = min((len(line) - len(line.lstrip()) for line in taken if line.strip()), default=0)

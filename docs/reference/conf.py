@@ -18,6 +18,7 @@ version = release = ".".join(re.findall(r"#define GPUR_VERSION_\w+ (\d+)",
 extensions = ["myst_parser", "sphinx.ext.autodoc"]
 html_theme = "sphinx_rtd_theme"
 html_title = f"libgpureplay {release}"
+smartquotes = False  # they make other characters of "cpu" and --num-envs
 html_show_sourcelink = html_copy_source = html_show_search_summary = False
 html_static_path = ["."]
 html_css_files = ["reference.css"]

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[2]
 INCLUDE = ROOT / "include"
-GENERAL = re.compile(r"#ifdef __cplusplus.*?#endif\n|#if defined\(__GNUC__\).*?#endif\n", re.S)
+GENERAL = re.compile(r"#ifdef __cplusplus.*?#endif\n|(?:/\*[^*]*\*/\n)?#if defined\(__GNUC__\).*?#endif\n", re.S)
 TOKEN = re.compile(r"/\*(?P<comment>.*?)\*/|(?P<define>#define (\w+) [^\n]*)|#[^\n]*|(?P<blank>\n[ \t]*(?=\n))|\s+|"
                    r"(?P<code>(?:[^;{}/#]|\{(?:[^{}/]|/\*.*?\*/)*\})+;)(?:[ \t]*/\*(?P<beside>.*?)\*/)?", re.S)
 PARAMETERS = r"\(((?:[^()]|\([^()]*\))*)\)"
@@ -63,7 +63,8 @@ def declaration(code, comment):
     if found := CALLBACK.fullmatch(code):
         return Declaration("callback", found[2], comment, code, found[1].strip(), found[3])
     if found := STRUCT.fullmatch(code):
-        members = tuple((" ".join(one.split()), beside(above or text)) for above, one, text in each(MEMBER, found[2]))
+        members = tuple((" ".join(one.split()), "\n\n".join(map(beside, filter(None, (above, text)))))
+                        for above, one, text in each(MEMBER, found[2]))
         return Declaration("struct", found[1], comment, code, members=members)
     if found := ENUM.fullmatch(code):
         members = tuple((name, int(value), beside(text)) for name, value, text in each(VALUE, found[1]))
@@ -89,7 +90,7 @@ def read(header):
             waiting, is_new = plain(one["comment"] or ""), bool(one["comment"])
         elif one["define"] and not one[3].endswith("_H"):
             found.append(Declaration("define", one[3], waiting, one["define"]))
-            is_new = False
+            waiting, is_new = "", False
         elif one["code"]:
             found.append(declaration(one["code"].strip(), beside(one["beside"]) or waiting))
             # Functions without an empty line between them share a comment.

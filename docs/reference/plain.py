@@ -11,6 +11,7 @@ ENTRY = re.compile(r"(?P<term>.+?)(?:  +|: )(?P<text>\S.*)$")
 COLUMNS = re.compile(r"\S {4,}[^ \[]")  # of a table; a citation may stand at the right
 LIST = re.compile(r" *[A-Za-z_][\w.]*(, [\w.]+)*  +[^ =]")
 STATEMENT = re.compile(r";([ \t]*//.*)?$", re.M)  # the end of a line in C
+AFTER_SENTENCE = re.compile(r"(?<=\.) (?=[a-z_]+(?:, [a-z_]+)*: )")
 NAMES = re.compile(r"\*{0,2}\w+(, \*{0,2}\w+)*: ")
 
 
@@ -64,10 +65,15 @@ def term_of(term, link):
     return ", ".join(f"\\ {link(name)}" if link(name) else inline(name, link) for name in term.split(", "))
 
 
+def parts_of(entry):
+    """An entry "name: text", or several of them that share lines."""
+    return [[part] for part in AFTER_SENTENCE.split(" ".join(entry))] if NAMES.match(entry[0]) else [entry]
+
+
 def definitions(group, link):
     """A list of names with what they mean."""
     lines = []
-    for first, *rest in entries(group):
+    for first, *rest in (part for entry in entries(group) for part in parts_of(entry)):
         one = ENTRY.match(first)
         term, text = (one["term"], one["text"]) if one else (first, "")
         text = " ".join([text, *rest]).strip()

@@ -112,8 +112,8 @@ typedef struct gpur_apex_config {
 } gpur_apex_config;
 
 /*
- * The rows_under_way that come while a learner of this batch_size does half a target_period of train steps, at least 1;
- * 0 for samples_per_insert 0. Any thread.
+ * Returns the default of rows_under_way: the rows that come while a learner of this batch_size does half a
+ * target_period of train steps, at least 1. With samples_per_insert 0 it is 0. Any thread.
  *
  *     apex_config.samples_per_insert = 8;
  *     apex_config.rows_under_way = gpur_apex_rows_under_way(apex_config.samples_per_insert, learner_config.batch_size,
@@ -202,7 +202,8 @@ GPUR_API gpur_status gpur_apex_create(gpur_learner *learner, const gpur_run_conf
 GPUR_API gpur_status gpur_apex_set_actors(gpur_run *run, int32_t actors);
 
 /*
- * The process of an actor, to watch or to kill it; -1: it has none now, or the run is of another system. Any thread.
+ * Returns the id of an actor's process, to watch or to kill it; -1 if it has none now, or the run is of another system.
+ * Any thread.
  *
  *     for (int32_t i = 0; i < apex_config.actors; i++)
  *         printf("actor %d is process %" PRId64 "\n", i, gpur_apex_actor_process(run, i));
@@ -374,8 +375,8 @@ GPUR_API gpur_status gpur_apex_receive_start(gpur_run *run, int32_t actor, int64
  * such remote actor, a length below 1, a return that is not finite, or NULL. */
 GPUR_API gpur_status gpur_apex_receive_episode(gpur_run *run, int32_t actor, int64_t length, double episode_return);
 
-/* The bytes of a run's weights, which are those of gpur_policy_get_weights; of DPG and SAC those of actor and critics,
- * and of SAC then alpha. NULL gives 0. */
+/* Returns the bytes of a run's weights, which are those of gpur_policy_get_weights; of DPG and SAC those of actor and
+ * critics, and of SAC then alpha. Any thread. NULL gives 0. */
 GPUR_API int64_t gpur_apex_weights_bytes(gpur_run *run);
 
 /*

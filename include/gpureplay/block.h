@@ -65,13 +65,13 @@ GPUR_API gpur_status gpur_block_format_create(const gpur_replay_config *config, 
 GPUR_API void gpur_block_format_destroy(gpur_block_format *format); /* NULL does nothing */
 
 /*
- * The hash of the format. NULL gives 0.
+ * Returns the hash of the format, which its blocks have in their headers. NULL gives 0. Any thread.
  *
  *     printf("format %016" PRIx64 "\n", gpur_block_format_hash(format)); // equal where an actor's blocks fit
  */
 GPUR_API uint64_t gpur_block_format_hash(const gpur_block_format *format);
 
-/* The most bytes of a block with so many rows and frames; 0 if there can be no such block. */
+/* Returns the most bytes of a block with so many rows and frames; 0 if there can be no such block. Any thread. */
 GPUR_API int64_t gpur_block_max_bytes(const gpur_block_format *format, int64_t rows, int64_t frames);
 
 /* What a block says of itself. */

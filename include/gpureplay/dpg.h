@@ -94,9 +94,10 @@ typedef struct gpur_dpg_config {
 GPUR_API gpur_status gpur_dpg_config_init(gpur_dpg_config *config, uint64_t size);
 
 /*
- * Does the same with the settings of TD3, the networks and constants of Fujimoto et al. 2018, section 6.1 and appendix
- * C: layers of 400 and 300 units with ReLU in all networks, Adam with learning rate 1e-3, batches of 100, soft targets
- * with target_rate 0.005, two critics, policy_delay 2, target_noise 0.2 clipped to 0.5, and no clipping of dQ / da.
+ * Does what gpur_dpg_config_init does, with the settings of TD3: the networks and constants of Fujimoto et al. 2018,
+ * section 6.1 and appendix C: layers of 400 and 300 units with ReLU in all networks, Adam with learning rate 1e-3,
+ * batches of 100, soft targets with target_rate 0.005, two critics, policy_delay 2, target_noise 0.2 clipped to 0.5,
+ * and no clipping of dQ / da.
  *
  *     gpur_dpg_config config;
  *     gpur_td3_config_init(&config, sizeof config);
@@ -106,14 +107,14 @@ GPUR_API gpur_status gpur_dpg_config_init(gpur_dpg_config *config, uint64_t size
 GPUR_API gpur_status gpur_td3_config_init(gpur_dpg_config *config, uint64_t size);
 
 /*
- * Likewise with the settings of FastTD3 [Seo et al. 2025], for many environments that step together on a device: layers
- * of 512, 256 and 128 units in the actor and 1,024, 512 and 256 in the critics, with ReLU; critics with distributions
- * of 101 atoms from -250 to 250 (v_min and v_max are the task's: -10 and 10 in that paper's tasks of MuJoCo
- * Playground); AdamW with learning rate 3e-4 and weight_decay 0.1, batches of 32,768, target_rate 0.1, and noise of
- * 0.001. Elsewhere that code has gamma 0.99 or 0.97, two train steps for each step of all environments, and actors'
- * noise between 0.001 and 0.4, for each environment another. Its target has no copy of the actor, its actor is trained
- * by the smaller of both critics, and the weights of its last layer begin as N(0, 0.01^2); here these three are as in
- * TD3.
+ * Does what gpur_dpg_config_init does, with the settings of FastTD3 [Seo et al. 2025], for many environments that step
+ * together on a device: layers of 512, 256 and 128 units in the actor and 1,024, 512 and 256 in the critics, with ReLU;
+ * critics with distributions of 101 atoms from -250 to 250 (v_min and v_max are the task's: -10 and 10 in that paper's
+ * tasks of MuJoCo Playground); AdamW with learning rate 3e-4 and weight_decay 0.1, batches of 32,768, target_rate 0.1,
+ * and noise of 0.001. Elsewhere that code has gamma 0.99 or 0.97, two train steps for each step of all environments,
+ * and actors' noise between 0.001 and 0.4, for each environment another. Its target has no copy of the actor, its actor
+ * is trained by the smaller of both critics, and the weights of its last layer begin as N(0, 0.01^2); here these three
+ * are as in TD3.
  *
  *     gpur_dpg_config config;
  *     gpur_fast_td3_config_init(&config, sizeof config);

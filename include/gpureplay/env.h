@@ -146,8 +146,8 @@ const gpur_env_type *gpur_env_plugin(const char *name);
 const gpur_vector_env_type *gpur_vector_env_plugin(const char *name);
 
 /*
- * What it may export besides: the name of a type for index 0, 1, ...; NULL after the last one. `gpureplay-train list
- * ./games.so` shows these names.
+ * What a plug-in may export besides: the name of a type for index 0, 1, ...; NULL after the last one. `gpureplay-train
+ * list ./games.so` shows these names.
  *
  *     #include <gpureplay/env.h>
  *     const char *gpur_env_plugin_name(int32_t index)
@@ -177,7 +177,7 @@ const char *gpur_env_plugin_name(int32_t index);
 GPUR_API gpur_status gpur_env_find(const char *name, const gpur_env_type **type);
 
 /*
- * The same for a type that steps many at once: plug-ins only.
+ * Does what gpur_env_find does, for a type that steps many at once, which only plug-ins have. Any thread.
  *
  *     gpur_vector_env_find("./corridors.so", &run_config.vector);
  */
@@ -202,7 +202,7 @@ GPUR_API gpur_status gpur_vector_env_find(const char *name, const gpur_vector_en
 GPUR_API gpur_status gpur_env_get_info(const gpur_env_type *type, const char *options, gpur_env_info *info);
 
 /*
- * The same for a type that steps many at once; save_bytes is 0.
+ * Does what gpur_env_get_info does, for a type that steps many at once; save_bytes is 0. Any thread.
  *
  *     const gpur_vector_env_type *type;
  *     gpur_env_info info = {.size = sizeof info};
@@ -213,7 +213,8 @@ GPUR_API gpur_status gpur_vector_env_get_info(const gpur_vector_env_type *type, 
                                               gpur_env_info *info);
 
 /*
- * The name of a game of this library, for index 0, 1, ...; NULL after the last one. Any thread.
+ * Returns the name of a game of this library, for index 0, 1, ...; NULL after the last one. The string has static
+ * storage. Any thread.
  *
  *     for (int32_t i = 0; gpur_env_name(i); i++)
  *         puts(gpur_env_name(i));

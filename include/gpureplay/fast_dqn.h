@@ -140,10 +140,10 @@ GPUR_API gpur_status gpur_fast_dqn_preset(const char *name, gpur_run_config *run
                                           gpur_dqn_config *learner, gpur_fast_dqn_config *config);
 
 /*
- * The same for a learner of deterministic policy gradients, in environments of continuous actions and observations of
- * float32. One environment acts by its network with Gaussian noise, and a train step follows each of its steps; the
- * targets are soft. Evaluations are those of Fujimoto et al. 2018, section 6.1: 10 games every 5,000 steps. Of `dpg`
- * seed and demonstrations keep their values.
+ * Does what gpur_fast_dqn_preset does, for a learner of deterministic policy gradients, in environments of continuous
+ * actions and observations of float32. One environment acts by its network with Gaussian noise, and a train step
+ * follows each of its steps; the targets are soft. Evaluations are those of Fujimoto et al. 2018, section 6.1: 10 games
+ * every 5,000 steps. Of `dpg` seed and demonstrations keep their values.
  *
  *   "ddpg"        Lillicrap et al. 2016, supplementary section 7: layers of 400 and 300 units, rates 1e-4 and 1e-3,
  *                 batches of 64, target_rate 0.001, a replay of 1,000,000. Unlike there the critic reads actions in its
@@ -173,8 +173,8 @@ GPUR_API gpur_status gpur_dpg_preset(const char *name, gpur_run_config *run, gpu
                                      gpur_replay_config *replay, gpur_dpg_config *dpg, gpur_fast_dqn_config *config);
 
 /*
- * The same for a learner of soft actor-critic, whose environments act by actions drawn from the policy, and evaluations
- * by its mean.
+ * Does what gpur_fast_dqn_preset does, for a learner of soft actor-critic, whose environments act by actions drawn from
+ * the policy, and evaluations by its mean.
  *
  *   "sac"        Haarnoja et al. 2018b, table 1: gpur_sac_config_init, a replay of 1,000,000; the first 1,000 steps are
  *                random

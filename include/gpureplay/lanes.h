@@ -122,7 +122,8 @@ typedef struct gpur_lane_draw {
     uint8_t *is_first;  /* (count) of sequences: 1 if there is a row and it is the first of its episode */
 } gpur_lane_draw;
 
-/* Sets every member to its default. `size` is sizeof(gpur_lane_draw). Any thread. */
+/* Sets every member to its default; count must then be set. `size` is sizeof(gpur_lane_draw). Any thread.
+ * GPUR_INVALID_ARGUMENT: NULL, or a size below 8 or above 65,536. */
 GPUR_API gpur_status gpur_lane_draw_init(gpur_lane_draw *draw, uint64_t size);
 
 /*

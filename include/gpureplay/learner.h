@@ -144,8 +144,8 @@ typedef struct gpur_learner_stats {
 GPUR_API gpur_status gpur_learner_get_stats(gpur_learner *learner, gpur_learner_stats *stats);
 
 /*
- * The arithmetic that the learner computes with, GPUR_MATH_FP32, TF32 or BF16: what GPUR_MATH_AUTO has become. -1:
- * NULL. Any thread.
+ * Returns the arithmetic that the learner computes with: GPUR_MATH_FP32, TF32 or BF16, of which one has taken the place
+ * of GPUR_MATH_AUTO. NULL gives -1. Any thread.
  *
  *     if (gpur_learner_math(learner) == GPUR_MATH_BF16)
  *         puts("matrix products read numbers of bfloat16");

@@ -47,6 +47,7 @@ typedef struct gpur_play_config {
     void *user;                  /* given to these functions */
 } gpur_play_config;
 
+/* What gpur_play has played. */
 typedef struct gpur_play_result {
     uint64_t size;           /* sizeof(gpur_play_result), as the caller was compiled: set it before the call */
     int64_t episodes;        /* games that were played */
@@ -59,11 +60,15 @@ typedef struct gpur_play_result {
     double best_return;      /* with `best`: its mean return, else NaN */
 } gpur_play_result;
 
-/* Sets every member to its default; `path` must then be set. Any thread. */
+/* Sets every member to its default; `path` must then be set. `size` is sizeof(gpur_play_config). Any thread.
+ * GPUR_INVALID_ARGUMENT: NULL, or a size below 8 or above 65,536. */
 GPUR_API gpur_status gpur_play_config_init(gpur_play_config *config, uint64_t size);
 
 /*
- * Plays. Any thread.
+ * Plays games to their end, and returns when the last one is over. Any thread.
+ *
+ *   config  read before the call returns; its functions are called in the calling thread
+ *   result  `size` is set by the caller; the other members are filled in
  *
  *   GPUR_INVALID_ARGUMENT  a value out of its range, an option that is none of these, an environment that shows or
  *                          takes something else than the network, or that refuses; NULL

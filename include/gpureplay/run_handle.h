@@ -32,6 +32,7 @@
 extern "C" {
 #endif
 
+/* A run, which gpur_run_destroy ends. */
 typedef struct gpur_run gpur_run;
 
 /* Kinds of events. */

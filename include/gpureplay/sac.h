@@ -82,13 +82,13 @@ typedef struct gpur_sac_config {
 GPUR_API gpur_status gpur_sac_config_init(gpur_sac_config *config, uint64_t size);
 
 /*
- * Does the same with the settings of FastSAC [Seo et al. 2025b, and its code], for many environments that step together
- * on a device: layers of 512, 256 and 128 units in the actor and 768, 384 and 192 in the critics, with layer
- * normalization; critics with distributions of 101 atoms from -20 to 20; AdamW with learning rate 3e-4, beta2 0.95 and
- * weight_decay 0.001 (of the temperature 0.01), batches of 8,192, target_rate 0.125, temperature 0.001 and
- * target_entropy 0. Elsewhere that code has gamma 0.97 and eight train steps for each step of all environments. What it
- * has, and is not here: the mean of both critics in the place of the smaller one; SiLU, in place of which there is
- * ReLU; a log sigma between -5 and 0; and an actor that is trained in every fourth step.
+ * Does what gpur_sac_config_init does, with the settings of FastSAC [Seo et al. 2025b, and its code], for many
+ * environments that step together on a device: layers of 512, 256 and 128 units in the actor and 768, 384 and 192 in
+ * the critics, with layer normalization; critics with distributions of 101 atoms from -20 to 20; AdamW with learning
+ * rate 3e-4, beta2 0.95 and weight_decay 0.001 (of the temperature 0.01), batches of 8,192, target_rate 0.125,
+ * temperature 0.001 and target_entropy 0. Elsewhere that code has gamma 0.97 and eight train steps for each step of all
+ * environments. What it has, and is not here: the mean of both critics in the place of the smaller one; SiLU, in place
+ * of which there is ReLU; a log sigma between -5 and 0; and an actor that is trained in every fourth step.
  *
  *     gpur_sac_config config;
  *     gpur_fast_sac_config_init(&config, sizeof config);

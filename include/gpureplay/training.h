@@ -38,13 +38,18 @@
 extern "C" {
 #endif
 
+/* A training: its settings, and from gpur_training_open on its device, replay, learner and run. Where a function takes
+ * one, it must not be NULL, except in gpur_training_destroy. */
 typedef struct gpur_training gpur_training;
 
 /* How messages write options: --num-envs 8, or num_envs=8. */
 enum { GPUR_OPTIONS_OF_PROGRAM = 0, GPUR_OPTIONS_OF_KEYWORDS = 1 };
 
+/* What `say` gets: a line of information, or a warning. */
 enum { GPUR_SAY_INFO = 0, GPUR_SAY_WARNING = 1 };
 
+/* What gpur_training_create takes: the options, and what a program has beside them. gpur_training_config_init sets the
+ * defaults. */
 typedef struct gpur_training_config {
     uint64_t size;              /* sizeof(gpur_training_config), as the caller was compiled */
     const char *const *options; /* "name=value", ended by NULL; names have "_" between words. Copied */
@@ -75,8 +80,9 @@ typedef struct gpur_training_config {
     void (*say)(void *user, int32_t kind, const char *line);
     void *user; /* given to these functions */
 
-    /* What a door has beside the options. These texts are the caller's, and stay until the training is destroyed. */
-    const char *program;          /* for config.json. NULL, the default: gpureplay-train */
+    /* The name of the calling program, for config.json. NULL, the default: gpureplay-train. This text and those of the
+     * next two members are not copied: they must stay as they are until the training is destroyed. */
+    const char *program;
     const char *const *overrides; /* lines of options.txt with settings of objects that the caller makes, as "agent
                                         {...}", ended by NULL. NULL, the default: a run that has any is refused */
     const char *const *document;  /* "name json", or "environment.name json", ended by NULL: more members of
@@ -87,7 +93,8 @@ typedef struct gpur_training_config {
                                 adopted. NULL, the default: the option's */
 } gpur_training_config;
 
-/* Sets every member to its default. Any thread. */
+/* Sets every member to its default. `size` is sizeof(gpur_training_config). Any thread. GPUR_INVALID_ARGUMENT: NULL, or
+ * a size below 8 or above 65,536. */
 GPUR_API gpur_status gpur_training_config_init(gpur_training_config *config, uint64_t size);
 
 /* Finds the environment, the preset and all settings. Nothing is written. GPUR_INVALID_ARGUMENT: an option that is
@@ -97,8 +104,10 @@ GPUR_API gpur_status gpur_training_create(const gpur_training_config *config, gp
 /* Destroys the training and what it has opened; what it has taken stays the caller's. NULL does nothing. */
 GPUR_API void gpur_training_destroy(gpur_training *training);
 
-/* Opens the device that the options name, and on it replay, learner and run. Where the device is "auto" and the GPU has
- * no learner, without cuBLAS, it opens the CPU, and says so. */
+/* Opens the device that the options name, and creates on it replay, learner and run. Where the device is "auto" and the
+ * GPU can have no learner, because cuBLAS is missing, it opens the CPU, and says so. Errors are those of the functions
+ * that create these objects. GPUR_INVALID_ARGUMENT: also with config->replay, beside which the caller makes the other
+ * objects. */
 GPUR_API gpur_status gpur_training_open(gpur_training *training);
 
 /* The settings of a training. What the pointers point to belongs to it, and may be changed until gpur_training_begin:
@@ -122,7 +131,7 @@ typedef struct gpur_training_settings {
 } gpur_training_settings;
 
 /*
- * Reads the settings; `size` is set by the caller.
+ * Reads the settings; `size` is set by the caller. GPUR_INVALID_ARGUMENT: NULL, or `settings->size` was not set.
  *
  *     gpur_training_settings settings = {.size = sizeof settings};
  *     gpur_training_get_settings(training, &settings);
@@ -132,39 +141,46 @@ typedef struct gpur_training_settings {
 GPUR_API gpur_status gpur_training_get_settings(gpur_training *training, gpur_training_settings *settings);
 
 /* Takes a device, which stays the caller's, in place of the one that gpur_training_open would open, and says what will
- * run. Before the replay takes its memory. */
+ * run. Before the replay takes its memory. GPUR_INVALID_ARGUMENT: NULL, or the training has its objects already. */
 GPUR_API gpur_status gpur_training_adopt_device(gpur_training *training, gpur_device *device);
 
 /* Of an offline training: loads the rows of the option data into a replay with the training's settings, unless
  * gpur_training_config has that replay, or the run goes on from a checkpoint, which has them. From then on the settings
- * have the number of actions. Before the learner is made. */
+ * have the number of actions. Before the learner is made. GPUR_INVALID_ARGUMENT: NULL, a training that is not offline,
+ * or data that do not fit. GPUR_FILE_ERROR: the data cannot be read. */
 GPUR_API gpur_status gpur_training_fill(gpur_training *training, gpur_replay *replay);
 
 /* Takes objects on that device, which stay the caller's: they are destroyed after the last call with the training.
- * `replay` NULL: the learner has none. */
+ * `replay` NULL: the learner has none. GPUR_INVALID_ARGUMENT: NULL for the others, or no device was taken before. */
 GPUR_API gpur_status gpur_training_adopt(gpur_training *training, gpur_replay *replay, gpur_learner *learner,
                                          gpur_run *run);
 
-/* Makes the folder of a new run, or goes back to the last checkpoint. */
+/* Makes the folder of a new run, or goes back to the last checkpoint. GPUR_FILE_ERROR: the folder cannot be made or
+ * written, or the checkpoint cannot be read. Others: as gpur_run_load. */
 GPUR_API gpur_status gpur_training_begin(gpur_training *training);
 
 /*
- * config.json as a text, valid until it is destroyed; NULL: there is no memory. After gpur_training_begin.
+ * Returns config.json as a text, valid until the training is destroyed; NULL: there is no memory for it. After
+ * gpur_training_begin.
  *
  *     fputs(gpur_training_document(training), stdout);
  */
 GPUR_API const char *gpur_training_document(gpur_training *training);
 
 /*
- * The folder, "" if there is none; the environment steps taken; and those after which the run can be resumed: of the
- * last checkpoint, or 0 if it was stopped before its first step; -1: it cannot be resumed.
+ * Returns the folder of the run, "" if nothing is written. The text is valid until the training is destroyed.
  *
  *     printf("%s: %" PRId64 " steps", gpur_training_folder(training), gpur_training_step(training));
  *     if (gpur_training_saved_step(training) >= 0)
  *         printf("; it can be resumed after step %" PRId64, gpur_training_saved_step(training));
  */
 GPUR_API const char *gpur_training_folder(const gpur_training *training);
+
+/* Returns the environment steps taken; of an offline training the train steps. */
 GPUR_API int64_t gpur_training_step(const gpur_training *training);
+
+/* Returns the step after which the run can be resumed: that of its last checkpoint, or 0 if it was stopped before its
+ * first step. -1: it cannot be resumed. */
 GPUR_API int64_t gpur_training_saved_step(const gpur_training *training);
 
 /* Takes the steps that remain, saves checkpoints, and evaluates at the end. GPUR_INTERRUPTED: it was stopped, and a
@@ -187,7 +203,8 @@ GPUR_API void gpur_training_stop(gpur_training *training, int32_t at_once);
 
 /*
  * Adds a row to rates.csv when one is due, every 5 seconds, and writes the line that shows progress to `line` (`bytes`,
- * cut off there; NULL: none is wanted). Any thread, one at a time.
+ * cut off there; NULL: none is wanted). Any thread, one at a time. GPUR_FILE_ERROR: the row cannot be written;
+ * gpur_training_advance then ends with this error.
  *
  *     char line[256];
  *     while (!is_over) { // in a thread beside the one in gpur_training_advance
@@ -198,13 +215,14 @@ GPUR_API void gpur_training_stop(gpur_training *training, int32_t at_once);
  */
 GPUR_API gpur_status gpur_training_look(gpur_training *training, char *line, int64_t bytes);
 
-/* Adds the last row, and saves the learner where there is a folder and a step was taken. After
- * gpur_training_advance. */
+/* Adds the last row, and saves the learner where there is a folder and a step was taken. After gpur_training_advance.
+ * GPUR_FILE_ERROR: a file cannot be written. Others: as gpur_learner_save. */
 GPUR_API gpur_status gpur_training_finish(gpur_training *training);
 
 /*
- * What a program prints at the end: a line of progress with the rates of the whole training, and the system's table of
- * rates if it has one. Every line ends with a line break. After gpur_training_finish; valid until it is destroyed.
+ * Returns what a program prints at the end: a line of progress with the rates of the whole training, and the system's
+ * table of rates if it has one. Every line ends with a line break. After gpur_training_finish. The text is valid until
+ * the training is destroyed.
  *
  *     gpur_training_finish(training);
  *     fputs(gpur_training_summary(training), stdout);
@@ -212,8 +230,10 @@ GPUR_API gpur_status gpur_training_finish(gpur_training *training);
 GPUR_API const char *gpur_training_summary(gpur_training *training);
 
 /*
- * Is an actor of the process that started this one with config->command, until that ends it. `connection` is the file
- * descriptor 3. Config and options are those of the words that it was started with.
+ * Works as an actor of Ape-X for the process that started this one with config->command, until that process ends it.
+ * The options must be those that the command has given. Errors are those of gpur_apex_serve.
+ *
+ *   connection  the file descriptor 3
  *
  *     gpur_training_create(&training_config, &training);
  *     const gpur_status status = gpur_training_serve(training, 3);
@@ -221,7 +241,11 @@ GPUR_API const char *gpur_training_summary(gpur_training *training);
 GPUR_API gpur_status gpur_training_serve(gpur_training *training, int32_t connection);
 
 /*
- * Is remote actor number `actor` for the learner of another process with the same folder, until `stop` says 1.
+ * Works as a remote actor of Ape-X for the learner of another process, whose option folder is the same. Errors are
+ * those of gpur_apex_work. GPUR_INVALID_ARGUMENT: also a preset that is not one of Ape-X, or no option folder.
+ *
+ *   actor  its number, from 0 on
+ *   stop   called with config->user: 1 to end; NULL: it does not end
  *
  *     gpur_training_create(&training_config, &training); // options as the learner's, with the same folder for blocks
  *     gpur_training_work(training, 0, is_interrupted);
@@ -232,7 +256,8 @@ GPUR_API gpur_status gpur_training_work(gpur_training *training, int32_t actor, 
  * Writes what a preset's options are, with its defaults as values, to `text` (`bytes`, cut off there). `preset` may
  * also be a command of gpureplay-train, such as "play". NULL: what presets and commands there are, and the options that
  * everybody needs. `env`, `env_options`: the environment for which these are the defaults; NULL: one that the preset is
- * made for. Any thread.
+ * made for. Any thread. GPUR_INVALID_ARGUMENT: no such preset or command, or an environment that is not found or
+ * refuses its options.
  *
  *     char text[16384];
  *     gpur_training_help("ga3c", NULL, NULL, text, sizeof text);
@@ -242,7 +267,8 @@ GPUR_API gpur_status gpur_training_help(const char *preset, const char *env, con
                                         int64_t bytes);
 
 /*
- * The name of option number `i` of a system (GPUR_PRESET_*), from 0 on. NULL: it has fewer.
+ * Returns the name of option number `i` of a system (GPUR_PRESET_*), counted from 0, or NULL if there are not so many.
+ * The string has static storage. Any thread.
  *
  *     for (int32_t i = 0; gpur_training_option_name(GPUR_PRESET_GA3C, i); i++) {
  *         const char *const name = gpur_training_option_name(GPUR_PRESET_GA3C, i);
@@ -251,12 +277,14 @@ GPUR_API gpur_status gpur_training_help(const char *preset, const char *env, con
  */
 GPUR_API const char *gpur_training_option_name(int32_t system, int32_t i);
 
-/* The placeholder of an option's value in help texts, such as "N" for "steps". NULL: no system has such an option. */
+/* Returns the placeholder of an option's value in help texts, such as "N" for "steps", or NULL if no system has such an
+ * option. The string has static storage. Any thread. */
 GPUR_API const char *gpur_training_option_value(const char *name);
 
 /*
- * Describes an environment in lines: its observations, actions and options. Of a plug-in that exports
- * gpur_env_plugin_name, and without options, these are the names of its environments.
+ * Writes a description of an environment to `text` (`bytes`, cut off there): its observations, actions and options. Of
+ * a plug-in that exports gpur_env_plugin_name, and without options, the names of its environments. Any thread. Errors
+ * are those of gpur_env_find and gpur_env_get_info.
  *
  *     char text[4096];
  *     gpur_training_describe_env("CartPole-v1", NULL, text, sizeof text);

@@ -102,7 +102,7 @@ GPUR_API gpur_status gpur_writer_config_init(gpur_writer_config *config, uint64_
  */
 GPUR_API gpur_status gpur_writer_open(gpur_replay *replay, const gpur_writer_config *config, gpur_writer **writer);
 
-/* Like gpur_writer_open, with the default settings except for num_envs. Any thread. */
+/* Does what gpur_writer_open does, with the default settings except for num_envs. Any thread. */
 GPUR_API gpur_status gpur_writer_create(gpur_replay *replay, int32_t num_envs, gpur_writer **writer);
 
 /*
@@ -181,7 +181,7 @@ typedef struct gpur_step_input {
  */
 GPUR_API gpur_status gpur_writer_step_ex(gpur_writer *writer, const gpur_step_input *input);
 
-/* Like gpur_writer_step_ex, for a schema without extras, and not for GPUR_AUTORESET_SAME_STEP. */
+/* Does what gpur_writer_step_ex does, for a schema without extras, and not for GPUR_AUTORESET_SAME_STEP. */
 GPUR_API gpur_status gpur_writer_step(gpur_writer *writer, const void *action, const float *reward,
                                       const void *next_obs, const uint8_t *terminated, const uint8_t *truncated);
 

@@ -284,7 +284,12 @@ class LibraryRun(Handle):
         steps.
         FileError: a file cannot be written. Unavailable: the library was built without cJSON or xxHash.
 
-        Ctrl-C while the files are written is raised when they are complete."""
+        Ctrl-C while the files are written is raised when they are complete.
+
+            with gpureplay.Run(agent, "CartPole-v1") as run:
+                run.advance(10_000)
+                run.save("runs/CartPole-1")
+        """
         self._call_watched(self._save, in_c("folder", folder))
 
     def load(self, folder: str | os.PathLike[str]) -> None:

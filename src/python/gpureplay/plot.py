@@ -60,8 +60,8 @@ def _running_mean(values: np.ndarray) -> np.ndarray:
 
 
 def episode_rows(folder: Path) -> np.ndarray:
-    """By the order of their ends: a run reports them lane by lane. Of Ape-X those of the actor with the smallest
-    epsilon, of several the first.
+    """The rows of a run's episodes, in the order in which the episodes ended; the run itself reports them lane by lane.
+    Of Ape-X those of the actor with the smallest epsilon, or of the first such actor.
 
         rows = plot.episode_rows(folder)
         seconds = plot.seconds_at(folder, rows["step"])
