@@ -341,6 +341,8 @@ class Pages:
     def example_of_class(self, dotted, name, value):
         """Of one that only functions make, these."""
         called = self.calls_of(name)
+        if name in calls.TWICE:
+            called = [call for call in called if ("sb3" in call.text) == (value.__module__ == "gpureplay.sb3")]
         given = [] if any(map(calls.is_example, called)) else self.package.giving(name)
         if given and not code_of(value):
             return ["", f"Given by {', '.join(given)}.", ""]

@@ -287,6 +287,9 @@ GPUR_API gpur_status gpur_learner_act(gpur_learner *learner, int64_t count, cons
  *   mask  (count, ceil(num_actions / 8)) as in gpur_policy_input; NULL: all actions are allowed
  *
  *   GPUR_INVALID_ARGUMENT  also: a mask that allows no action
+ *
+ *     const uint8_t mask[1] = {1 << 0 | 1 << 3}; // actions 0 and 3
+ *     gpur_learner_act_masked(learner, 1, obs, mask, 0.1f, &action, NULL);
  */
 GPUR_API gpur_status gpur_learner_act_masked(gpur_learner *learner, int64_t count, const void *obs, const uint8_t *mask,
                                              float epsilon, int32_t *actions, void *stream);

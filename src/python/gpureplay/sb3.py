@@ -135,9 +135,11 @@ class ReplayBuffer:
 
         buffer = gpureplay.sb3.ReplayBuffer(10_000, env.observation_space, env.action_space, device="cpu")
         buffer.add(obs, next_obs, action, reward, done, infos)
+        buffer.extend([obs], [next_obs], [action], [reward], [done], [infos])
         data = buffer.sample(64)                  # data.observations, data.actions, ... are tensors
         print(buffer.size())
         buffer.reset()
+        buffer.close()
     """
 
     _more_settings: dict[str, Any] = {}  # a subclass sets them before it calls __init__; a pickle then has a file
