@@ -6,7 +6,8 @@
  * The schema must have the field `previous`, one int64 (see gpur_writer_step_ex), and no field "mask" or "is_first". A
  * sequence is found from its last row: that row is chosen, and `previous` is followed back through the window. So the
  * rows of a sequence are of one environment, whatever others write to the replay, and none has been evicted. A caller
- * can choose last rows but not first ones, because no row has a link to the one after it.
+ * can choose last rows but not first ones, because no row has a link to the one after it. A writer can say which rows
+ * end sequences (gpur_writer_config.sequence_length), so that these begin where episodes do, or so many rows apart.
  *
  *     gpur_sequence_config config;
  *     gpur_sequence_config_init(&config, sizeof config);

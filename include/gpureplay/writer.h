@@ -51,12 +51,12 @@ enum {
 
 /* Settings of gpur_writer_open. gpur_writer_config_init sets the defaults. */
 typedef struct gpur_writer_config {
-    uint64_t size;        /* sizeof(gpur_writer_config), as the caller was compiled */
-    int32_t num_envs;     /* environments that one step advances, 1 to 1,048,576; default 1 */
-    int32_t autoreset;    /* GPUR_AUTORESET_*; default DISABLED. In every mode the first episode of each environment
+    uint64_t size;           /* sizeof(gpur_writer_config), as the caller was compiled */
+    int32_t num_envs;        /* environments that one step advances, 1 to 1,048,576; default 1 */
+    int32_t autoreset;       /* GPUR_AUTORESET_*; default DISABLED. In every mode the first episode of each environment
                              begins with gpur_writer_reset */
-    int32_t observations; /* GPUR_OBSERVATIONS_* of obs, next_obs and final_obs; default STACKS */
-    int32_t link_appends; /* 1: the transitions that gpur_writer_append, gpur_writer_append_fields and
+    int32_t observations;    /* GPUR_OBSERVATIONS_* of obs, next_obs and final_obs; default STACKS */
+    int32_t link_appends;    /* 1: the transitions that gpur_writer_append, gpur_writer_append_fields and
                              gpur_writer_append_block (block.h) take are successive steps of one environment, beside
                              the num_envs that steps advance, and the writer fills in their field `previous`, as
                              gpur_writer_step_ex describes. An episode ends with a transition whose terminated or
@@ -67,6 +67,20 @@ typedef struct gpur_writer_config {
                              it may be NULL. With n_step above 1 those two functions refuse transitions. Arrays in the
                              memory of a GPU are refused. After gpur_replay_load the next transition has -1. Default 0:
                              rows are stored as given */
+    int32_t sequence_length; /* 1 or more: of the transitions of this writer only those that end a sequence can be drawn
+                                by priority. Sequences begin with every sequence_every-th row of an episode, from its
+                                first on, and have so many rows; the last ones end with the episode, so that in all of
+                                it none is left out if sequence_every <= sequence_length [overlapping sequences that
+                                never cross episodes: Kapturowski et al. 2019, section 2.3]. The writer fills in
+                                `priority`: 0, or where a sequence ends NaN, which is none (priority.h). It is then no
+                                extra, and in arrays of fields may be NULL. Sample with across_episodes = 0 and
+                                min_length = 1 (sequences.h). Needs prioritized, priority_offset 0 and fields `priority`
+                                and `previous`. Appended transitions need link_appends; blocks, which bring priorities
+                                of their own, are refused. The last row before a gpur_writer_reset amid an episode ends
+                                a sequence with n_step above 1 alone. Default 0: all can be drawn */
+    int32_t sequence_every;  /* rows from the beginning of one sequence to that of the next; 1 or more, and more than an
+                                episode has: sequences begin where episodes do. 0, the default, without
+                                sequence_length */
 } gpur_writer_config;
 
 /* Sets every member to its default. `size` is sizeof(gpur_writer_config). Any thread. GPUR_INVALID_ARGUMENT: NULL, or a

@@ -325,13 +325,16 @@ def test_written_values_are_those_of_later_samples():
         assert new.mask.tolist() == [[False, False], [True, False]]
         assert new.half.tolist() == [[np.float16(0.1)] * 3, [0] * 3] and new.action.tolist() == [3, 4]
         buffer.write_field([], reward=[])
+        buffer.write_field([[0, 1], [-1, 2]], reward=[[0.5, 0.25], [1, 0.125]])
+        assert buffer.gather([0, 1, 2]).reward.tolist() == [0.5, 0.25, 0.125]
 
 
 @pytest.mark.parametrize("ids, values, error, words", [
     ([0], {}, TypeError, "write_field got no field; it must get one field by its name"),
     ([0], {"reward": [1], "action": [1]}, TypeError, "got reward, action; it must get one field"),
     ([0], {"rewards": [1]}, TypeError, "the buffer has no field 'rewards'; its fields are obs, action"),
-    ([[0]], {"reward": [[1]]}, ValueError, r"ids has shape \(1, 1\); it must be \(count,\)"),
+    ([[[0]]], {"reward": [[[1]]]}, ValueError, r"ids has shape \(1, 1, 1\); it must be \(count,\) or \(batch_size, l"),
+    ([[0]], {"reward": [1]}, ValueError, r"reward has shape \(1,\); it must be \(1, 1\)"),
     ([0, 1], {"reward": [1]}, ValueError, r"reward has shape \(1,\); it must be \(2,\)"),
     ([0], {"obs": np.zeros((1, 4), np.uint8)}, ValueError, r"obs has shape \(1, 4\); it must be \(1, 3\)"),
     ([0], {"obs": np.zeros((1, 3))}, TypeError, "obs is float64; it must be uint8"),

@@ -131,6 +131,66 @@ def test_sequences_by_priority_learn_from_the_last_ids():
         assert buffer.get_priorities(batch.id[:1, -1]).tolist() == [6.0]
 
 
+def ends_of(places, whole, length, every):
+    """The ids of the rows that end a sequence. places: each row's place in its episode; whole: the numbers of rows of
+    episodes that have ended, by the id of their last row."""
+    ends = set()
+    for id, at in enumerate(places):
+        starts = range(0, at + 1, every)
+        if at - length + 1 in starts or (id in whole and any(start > at - length + 1 for start in starts)):
+            ends.add(id)
+    return ends
+
+
+@pytest.mark.parametrize("every", [1, 3, 9, None])
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("layout", ["rows", "frames"])
+def test_sequences_begin_every_so_many_steps_of_an_episode(layout, mode, every):
+    model = Model(5, num_envs=3, mode=mode, n_step=2, stack=2 if layout == "frames" else 1)
+    with gpureplay.ReplayBuffer(400, model.fields(), sequences=(4, every), layout=layout, prioritized=True,
+                                **model.settings()) as buffer:
+        give(buffer, model, 80)
+        places = []
+        for row in model.rows:
+            places.append(places[row["previous"]] + 1 if row["previous"] >= 0 else 0)
+        followed = {row["previous"] for row in model.rows}
+        whole = {id for id, row in enumerate(model.rows) if (row["terminated"] or row["truncated"])
+                 and id not in followed}
+        ends = ends_of(places, whole, 4, 1000 if every is None else every)
+        priorities = buffer.get_priorities(range(len(places)))
+        assert set(np.flatnonzero(priorities)) == ends and set(priorities) == {0, 1}
+        batch = buffer.sample_sequences(64)
+        assert batch.id.shape == (64, 4) and set(batch.id.max(1)) <= ends and batch.mask[:, 0].all()
+        assert (batch.mask.sum(1) == [min(4, places[last] + 1) for last in batch.id.max(1)]).all()
+        assert every is not None or batch.is_first[:, 0].all()
+        assert buffer.config["sequences"] == (4, every or 2**31 - 1)
+
+
+def test_finished_transitions_end_sequences_too():
+    with buffer_of(400, ROWS, sequences=(5, 2), prioritized=True) as buffer:
+        extend(buffer, blocks(60, {20, 23, 50}), 3, 4, 30)
+        whole, places = {20, 23, 50}, [id - max(first for first in (0, 21, 24, 51) if first <= id) for id in range(60)]
+        assert set(np.flatnonzero(buffer.get_priorities(range(60)))) == ends_of(places, whole, 5, 2)
+    with buffer_of(400, {"x": "int64", "terminated": "bool"}, num_envs=2, autoreset="disabled", sequences=(3, 3),
+                   prioritized=True) as buffer:
+        for t in range(12):
+            buffer.add(x=[t, t], terminated=[t == 4, t == 7])
+        ends = np.flatnonzero(buffer.get_priorities(range(24)))
+        assert [(id // 2, id % 2) for id in ends] == [(2, 0), (2, 1), (4, 0), (5, 1), (7, 0), (7, 1), (10, 0), (10, 1)]
+
+
+def test_recurrent_states_are_written_back_by_ids():
+    fields = {"obs": ((3,), "float32"), "terminated": "bool", "state": ((2,), "float32")}
+    with buffer_of(100, fields, sequences=(4, 2), prioritized=True) as buffer:
+        buffer.extend(**blocks(30, {9, 12}), state=np.zeros((30, 2)))
+        batch = buffer.sample_sequences(16)
+        ids = np.array(batch.id)
+        buffer.write_field(batch.id, state=np.stack([ids, -ids], 2))
+        again = buffer.sample_sequences(16, last_ids=ids.max(1))
+        assert (again.id == ids).all() and (again.state[..., 0] == np.where(ids >= 0, ids, 0)).all()
+        assert not again.state[ids < 0].any()
+
+
 def test_a_batch_of_sequences_can_be_filled_again():
     with buffer_of(100, ROWS) as buffer, \
             buffer_of(100, ROWS) as other:
@@ -150,6 +210,20 @@ def test_a_batch_of_sequences_can_be_filled_again():
                 buffer.sample(size, out=batch)
         with pytest.raises(AttributeError, match="no 'mask'"):
             getattr(single, "mask")
+
+
+@pytest.mark.parametrize("settings, text", [
+    ({"sequences": 3}, "^sequences is 3; it must be True"),
+    ({"sequences": (3,)}, r"^sequences is \(3,\); it must be True, False or \(length, every\)"),
+    ({"sequences": (0, 2)}, "^length of sequences is 0; it must be 1"),
+    ({"sequences": (3, 0)}, "^every of sequences is 0; it must be 1"),
+    ({"sequences": (3, 2)}, r"^sequences is \(3, 2\) and the buffer is not prioritized"),
+    ({"sequences": (3, 2), "prioritized": True, "priority_offset": 0.5}, r"priority_offset 0\.5; it must be 0"),
+    ({"sequences": (3, 2), "prioritized": True, "priority": "float32"}, "field \"priority\", which is then filled in")])
+def test_settings_of_sequences_are_refused(settings, text):
+    own = {name: settings.pop(name) for name in ("priority",) if name in settings}
+    with pytest.raises((ValueError, TypeError), match=text):
+        buffer_of(100, {**ROWS, **own}, **settings)
 
 
 def test_what_cannot_be_is_refused():

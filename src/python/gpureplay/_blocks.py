@@ -12,7 +12,7 @@ from . import _c_api
 from ._buffer import ReplayBuffer
 from ._episodes import column
 from ._inputs import address_of
-from ._library import check, lib
+from ._library import InvalidArgument, check, lib
 from ._schema import PREVIOUS, Field
 from ._writer import Writer
 
@@ -25,6 +25,10 @@ class BlockWriter:
 
     def __init__(self, buffer: ReplayBuffer):
         config = buffer._spec.config
+        if buffer._spec.ends is not None:
+            raise InvalidArgument(f"sequences is {buffer._spec.ends} and the layout \"frames\", where finished "
+                                  "transitions come in blocks, which do not say where sequences end; sequences must "
+                                  "be True")
         self._fields, self._stack = buffer.fields, int(config.frame_stack)
         self._axis = 1 if config.stack_axis == _c_api.STACK_FIRST else -1
         self._format, self._sequence = ctypes.c_void_p(), 0

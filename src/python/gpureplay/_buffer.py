@@ -7,6 +7,7 @@ import contextlib
 import ctypes
 import functools
 import itertools
+import math
 import os
 import warnings
 from collections.abc import Iterator, Sequence
@@ -123,7 +124,11 @@ class ReplayBuffer(Handle):
         and `fields` or the spaces describe that; in a batch it has one axis more.
 
     sequences: True: there is a field "previous", which is not given but filled in, and `sample_sequences` samples
-        successive transitions. It is added to `fields` if it is not there.
+        successive transitions. It is added to `fields` if it is not there. (length, every), for prioritized buffers:
+        so does every `length` transitions of an episode, beginning with each `every`-th of them from the first on, and
+        no others. The last ones end with the episode. every=None: sequences begin where episodes do. For this a field
+        "priority" is filled in, too: 0 where no sequence ends, and priority_offset is 0. The last transition before a
+        `reset` amid an episode ends a sequence with n_step above 1 alone.
     keep_steps: True: `gpureplay.data` can write the steps of episodes, also where transitions are of several. This is
         sequences=True, and with n_step above 1 a field "step_reward", one float32, the reward of a transition's first
         step, which `add` fills in. Trainings in the library's threads do not, and refuse a buffer with that field.
@@ -155,7 +160,8 @@ class ReplayBuffer(Handle):
                  beta: Schedule | None = None, weight_norm: WeightNorm | None = None,
                  priority_offset: float | None = None, n_step: int | None = None, frame_stack: int | None = None,
                  layout: Layout | None = None, stack_axis: StackAxis | None = None, stack_pad: StackPad | None = None,
-                 extra_frames: int | None = None, observations: Observations = "stacks", sequences: bool = False,
+                 extra_frames: int | None = None, observations: Observations = "stacks",
+                 sequences: bool | tuple[int, int | None] = False,
                  keep_steps: bool = False, eviction: Eviction | None = None, evict_alpha: float | None = None,
                  first_priority: FirstPriority | None = None, flatten: bool = False,
                  hindsight: Hindsight | None = None, action_mask: bool = False):
@@ -275,8 +281,8 @@ class ReplayBuffer(Handle):
             self._finish(out)
         return out
 
-    def sample_sequences(self, batch_size: int, length: int, *, min_length: int | None = None,
-                         across_episodes: bool = True, last_ids: Sequence[int] | np.ndarray | None = None,
+    def sample_sequences(self, batch_size: int, length: int | None = None, *, min_length: int | None = None,
+                         across_episodes: bool | None = None, last_ids: Sequence[int] | np.ndarray | None = None,
                          out: SequenceBatch | None = None, stream: Any = None) -> SequenceBatch:
         """Samples sequences of successive transitions of an environment, as (batch_size, length, ...) arrays, the
         oldest transition first, with a mask and the first transitions of episodes: see `SequenceBatch`. The buffer
@@ -287,20 +293,27 @@ class ReplayBuffer(Handle):
         all transitions of a sequence have the importance weight of the last one.
         `update_priorities(np.asarray(batch.id)[:, -1], ...)` sets the priorities of complete sequences.
 
-        batch_size x length: at most max_batch.
+        length: default: that of sequences=(length, every). batch_size x length: at most max_batch.
         min_length: the fewest transitions of a sequence. Default: length, so that all are complete; with
             across_episodes=False 1, so that those near the beginning of an episode are shorter, as the mask shows.
             Above 1 a sequence can be missing: its arrays are zeros and its mask is False throughout. This happens where
             64 draws find no transition with so many before it, as when the buffer holds too few, or all episodes are
             shorter.
         across_episodes: True: sequences go on from one episode of the environment to the next. False: they begin at the
-            first transition of an episode at the earliest.
+            first transition of an episode at the earliest. Default: True, or with sequences=(length, every) False.
         last_ids: (batch_size,) the ids of the last transitions, in place of sampled ones. Sequences with fewer than
             min_length transitions are missing. The first transitions cannot be chosen: transitions are linked to those
             before them alone.
         out: a batch of as many sequences of this length, to be filled again. stream: see `sample`.
 
         Errors are as for `sample`, and for last_ids as for `gather`."""
+        ends = self._spec.ends
+        if length is None:
+            if ends is None:
+                raise TypeError("length is None; it must be an int, or the buffer made with sequences=(length, every)")
+            length = ends[0]
+        if across_episodes is None:
+            across_episodes = ends is None
         count, rows = integer("batch_size", batch_size), integer("length", length)
         config, ids = _c_api.SequenceConfig(), None if last_ids is None else id_array(last_ids)
         self._refuse_sequences(count, rows)
@@ -428,15 +441,15 @@ class ReplayBuffer(Handle):
     # Changing transitions.
 
     def write_field(self, ids: Any, /, *, stream: Any = None, **values: Any) -> None:
-        """Writes new values of one field of transitions, such as `write_field(batch.ids, reward=rewards)`. All later
+        """Writes new values of one field of transitions, such as `write_field(batch.id, reward=rewards)`. All later
         samples see them; batches that were sampled before stay as they are.
 
-        ids: (count,) integers. If one appears twice, its last value counts. Those of transitions that were overwritten
-            meanwhile are skipped, and in a prioritized buffer counted as stale in `priority_stats`, and so is -1, which
-            marks in a batch that there is none.
-        values: one field by its name, (count, ...). Rewards are clipped as reward_clip says. Both arrays are in host
-            memory, or both in the memory of the buffer's CUDA device, as for `update_priorities`. Those on the device
-            are not searched for NaN. count is at most max_batch.
+        ids: (count,) or (batch_size, length) integers. If one appears twice, its last value counts. Those of
+            transitions that were overwritten meanwhile are skipped, and in a prioritized buffer counted as stale in
+            `priority_stats`, and so is -1, which marks in a batch that there is none.
+        values: one field by its name, (*ids.shape, ...). Rewards are clipped as reward_clip says. Both arrays are in
+            host memory, or both in the memory of the buffer's CUDA device, as for `update_priorities`. Those on the
+            device are not searched for NaN. There are at most max_batch ids.
         stream: for device arrays, the stream that made them, as for `ReplayBuffer.extend`.
 
         Not to be written are "previous", "priority" (see `update_priorities`), "terminated" and "discount" where there
@@ -454,15 +467,15 @@ class ReplayBuffer(Handle):
             raise TypeError(f"the buffer has no field {name!r}; its fields are {names}")
         field, stream, device = self.fields[index], stream_of(stream), self.device._if_cuda
         given: list[Any] = [read_array(one, array, device, stream) for one, array in ((_IDS, ids), (field, value))]
-        if len(given[0].shape) != 1:
-            raise ValueError(f"ids has shape {given[0].shape}; it must be (count,)")
+        if len(given[0].shape) not in (1, 2):
+            raise ValueError(f"ids has shape {given[0].shape}; it must be (count,) or (batch_size, length)")
         if given[1].shape != (wanted := (*given[0].shape, *field.shape)):
             raise ValueError(f"{name} has shape {given[1].shape}; it must be {wanted}")
         if any(isinstance(array, DeviceArray) for array in given):
             addresses, stream = _on_device(given, (_IDS, field), stream)
         else:
             given, addresses = _on_host(given, (_IDS, field))
-        self._call(lib.gpur_replay_write_field, index, given[0].shape[0], *addresses, stream)
+        self._call(lib.gpur_replay_write_field, index, math.prod(given[0].shape), *addresses, stream)
 
     # Priorities. Buffers that were not made with prioritized=True or "independent" refuse these calls. Any thread may
     # call them; sampling, training and updates run one after another.
@@ -743,7 +756,7 @@ def _parts_of(capacity: Any, fields: Any, action_space: Any, preset: Any, settin
     given += [] if masks is None else [masks.field]
     if hindsight is None:
         return flattener, make_spec(given, capacity, preset, settings), None
-    spec = make_spec(given, capacity, preset, {**settings, "sequences": True})
+    spec = make_spec(given, capacity, preset, {**settings, "sequences": settings["sequences"] or True})
     return flattener, *add_hindsight(spec, hindsight, flattener)
 
 

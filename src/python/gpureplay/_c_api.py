@@ -1225,6 +1225,8 @@ class WriterConfig(Sized):
         ("autoreset", c_int32),
         ("observations", c_int32),
         ("link_appends", c_int32),
+        ("sequence_length", c_int32),
+        ("sequence_every", c_int32),
     ]
 
 

@@ -14,7 +14,7 @@ from . import _c_api
 from ._choices import (ACTIVATIONS, CHOICES, FLAGS, NORMS, SOURCES, choices_of, member_of, parts_in, settings_in)
 from ._inputs import flag, integer, put, put_count, real
 from ._library import InvalidArgument, check, in_c, lib
-from ._schema import NUMPY, PREVIOUS, STEP_REWARD, Field, shape_of, to_c
+from ._schema import NUMPY, PREVIOUS, PRIORITY, STEP_REWARD, Field, shape_of, to_c
 from ._struct import Struct
 
 Settings = dict[str, Any]
@@ -113,6 +113,7 @@ class Spec(NamedTuple):
     sequences: bool  # whether there is a field "previous" that writers fill in, also of finished transitions
     keep_steps: bool = False  # whether single steps can be told from transitions of several
     hindsight: _c_api.HindsightConfig | None = None  # to which `config` points
+    ends: tuple[int, int] | None = None  # sequences=(length, every): writers say where they end
 
 
 _BUFFER_MEMBERS = ("flush", "weight_norm", "layout", "stack_axis", "stack_pad", "eviction", "first_priority", "beta",
@@ -138,12 +139,15 @@ def make_spec(given: list[Field], capacity: Any, preset: Any, settings: Settings
     keeps = flag("keep_steps", settings.get("keep_steps", False))
     if keeps and config.n_step > 1:
         _add_step_reward(fields)
-    sequences = flag("sequences", settings.get("sequences", False)) or keeps
+    ends = _sequences_of(settings.get("sequences", False))
+    sequences = ends is not None or flag("sequences", settings.get("sequences", False)) or keeps
     if sequences:
         _add_previous(fields)
+    if ends is not None:
+        _add_ends(fields, config, settings)
     config.fields, config.field_count = to_c(fields), len(fields)
     _set_extra_frames(config, fields, settings.get("num_envs", 1))
-    return Spec(config, fields, given, taken, sequences, keeps)
+    return Spec(config, fields, given, taken, sequences, keeps, ends=ends)
 
 
 def lane_config(fields: list[Field], num_lanes: Any, steps: Any, autoreset: int, settings: Settings
@@ -173,6 +177,30 @@ def _add_previous(fields: list[Field]) -> None:
     for name in ("mask", "is_first"):
         if name in names:
             raise ValueError(f"there is a field {name!r}, which is the name of an array of every batch of sequences")
+
+
+def _sequences_of(given: Any) -> tuple[int, int] | None:
+    """Of (length, every), where every may be None. None: it is something else."""
+    if not isinstance(given, (tuple, list)):
+        return None
+    if len(given) != 2:
+        raise ValueError(f"sequences is {given!r}; it must be True, False or (length, every)")
+    length, every = given
+    return integer("length of sequences", length, 1, 2**31 - 1), \
+        2**31 - 1 if every is None else integer("every of sequences", every, 1, 2**31 - 1)
+
+
+def _add_ends(fields: list[Field], config: _c_api.ReplayConfig, settings: Settings) -> None:
+    given = f"sequences is {settings['sequences']!r}"
+    if any(field.name == PRIORITY.name for field in fields):
+        raise ValueError(f"{given} and there is a field \"priority\", which is then filled in; leave it out")
+    if not config.prioritized:
+        raise ValueError(f"{given} and the buffer is not prioritized; it needs prioritized=True or \"independent\"")
+    if settings.get("priority_offset"):
+        raise ValueError(f"{given} and priority_offset {settings['priority_offset']!r}; it must be 0 or left out: "
+                         "transitions of priority 0 end no sequence")
+    config.priority_offset = 0.0
+    fields.append(PRIORITY)
 
 
 def _replay_config(preset: Any, capacity: Any, settings: Settings) -> _c_api.ReplayConfig:
@@ -653,7 +681,7 @@ def settings_of_buffer(spec: Spec) -> Settings:
     found = _settings_of_replay(spec.config)
     return {"capacity": found.pop("capacity"), "fields": fields, **found,
             "observations": "frames" if spec.observations == _c_api.OBSERVATIONS_FRAMES else "stacks",
-            "sequences": spec.sequences, "keep_steps": spec.keep_steps}
+            "sequences": spec.ends or spec.sequences, "keep_steps": spec.keep_steps}
 
 
 def settings_of_learner(config: _c_api.DQNConfig) -> Settings:

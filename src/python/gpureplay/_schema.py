@@ -30,6 +30,7 @@ class Field(NamedTuple):
 
 
 PREVIOUS = Field("previous", (), np.dtype(np.int64))  # links the transitions of an environment
+PRIORITY = Field("priority", (), np.dtype(np.float32))  # the first one of a transition
 STEP_REWARD = Field("step_reward", (), np.dtype(np.float32))  # that of a transition's first step alone
 
 

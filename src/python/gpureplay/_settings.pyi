@@ -255,7 +255,7 @@ class BufferOptions(TypedDict, total=False):
     stack_pad: StackPad | None
     extra_frames: int | None
     observations: Observations
-    sequences: bool
+    sequences: bool | tuple[int, int | None]
     keep_steps: bool
     eviction: Eviction | None
     evict_alpha: float | None
@@ -289,7 +289,7 @@ class PlanSettings(TypedDict, total=False):
     stack_pad: StackPad | None
     extra_frames: int | None
     observations: Observations
-    sequences: bool
+    sequences: bool | tuple[int, int | None]
     keep_steps: bool
     eviction: Eviction | None
     evict_alpha: float | None

@@ -26,7 +26,7 @@ from ._inputs import (Columns, Overwritten, address_of, convert, integer, produc
                       refuse_one_memory, stream_of)
 from ._library import Closed, GpureplayError, InvalidArgument, check, lib
 from ._masks import Masks
-from ._schema import PREVIOUS, STEP_REWARD, Field
+from ._schema import PREVIOUS, PRIORITY, STEP_REWARD, Field
 
 
 class Buffer(Protocol):
@@ -373,7 +373,7 @@ class EpisodeTracker:
         self._writer, self._mode, self._n_step = weakref.proxy(writer), mode, spec.config.n_step
         self.fields = _with_truncated([field for field in spec.given if field.name not in _FILLED_FIELDS])
         self._columns = Columns(self.fields, num_envs, buffer.device._if_cuda)
-        known = (*_STEP_FIELDS, *_FILLED_FIELDS, _TRUNCATED.name)
+        known = (*_STEP_FIELDS, *_FILLED_FIELDS, _TRUNCATED.name, *([PRIORITY.name] if spec.ends else []))
         kept = STEP_REWARD.name if spec.keep_steps else None
         self._extra_names = ["" if field.name in known else "reward" if field.name == kept else field.name
                              for field in spec.fields]
@@ -556,7 +556,8 @@ class Writer(Handle):
         if self._masks is not None and autoreset is not None and autoreset_name(autoreset) == "same_step":
             raise InvalidArgument("autoreset is \"same_step\" and action_mask True; it must be \"next_step\" or "
                                   "\"disabled\", with which the mask is that of an episode's last observation")
-        fields = [field for field in buffer.fields if not self._links or field != PREVIOUS]
+        filled = [PREVIOUS] * self._links + [PRIORITY] * (self._links and buffer._spec.ends is not None)
+        fields = [field for field in buffer.fields if field not in filled]
         steps = _with_truncated(fields)
         policy = _autoreset_of(autoreset, num_envs, steps, bool(buffer._spec.config.check_finite))
         self._lock, self._shared = threading.RLock(), SharedState()
@@ -576,7 +577,7 @@ class Writer(Handle):
         self._columns = Columns(fields, num_envs, buffer.device._if_cuda)
         self._step_columns = Columns(steps, num_envs, buffer.device._if_cuda)
         self._flattener, self._overwritten = buffer._flattener, Overwritten(num_envs)
-        self._previous = buffer.fields.index(PREVIOUS) if self._links else None
+        self._filled = sorted(buffer.fields.index(field) for field in filled)
         self._is_undecided = _is_undecided(autoreset, num_envs, fields)
         self._extender = None if self._links else self._make_appender(-1, fields)
         self._adder = None if self._is_undecided else self._make_adder()
@@ -785,8 +786,8 @@ class Writer(Handle):
             addresses = [array.address for array in arrays]
         else:
             addresses = [address_of(array) for array in arrays]
-        if self._previous is not None:
-            addresses.insert(self._previous, 0)
+        for at in self._filled:
+            addresses.insert(at, 0)
         pointers = (ctypes.c_void_p * len(addresses))(*addresses)
         (writer or self)._call(lib.gpur_writer_append_fields, count, ctypes.addressof(pointers), stream, None)
         return count
@@ -832,6 +833,7 @@ def _open_writer(buffer: Buffer, num_envs: int, mode: str, links: bool, address:
     check(lib.gpur_writer_config_init(ctypes.addressof(config), ctypes.sizeof(config)))
     config.num_envs, config.observations = num_envs, buffer._spec.observations
     config.link_appends = links and buffer._spec.sequences
+    config.sequence_length, config.sequence_every = (links and buffer._spec.ends) or (0, 0)
     if buffer._tracks_episodes:
         config.autoreset = AUTORESETS.index(mode)
     buffer._call(lib.gpur_writer_open, ctypes.addressof(config), address)  # type: ignore[attr-defined]

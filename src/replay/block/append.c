@@ -37,6 +37,10 @@ static gpur_status check_can_append(const gpur_writer *writer, const gpur_block_
     GPUR_REQUIRE(writer->config.link_appends || !gpur_schema_has_previous(&replay->schema),
                  "the schema has a field \"previous\", and the ids that belong into it are not known where a block is "
                  "packed: set gpur_writer_config.link_appends to 1, and give each actor a writer of its own");
+    GPUR_REQUIRE(writer->marked < 0,
+                 "gpur_writer_config.sequence_length is %d; it must be 0 where blocks are appended, which bring "
+                 "priorities of their own",
+                 (int)writer->config.sequence_length);
     return GPUR_OK;
 }
 

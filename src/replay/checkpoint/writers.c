@@ -186,7 +186,7 @@ static void restore(gpur_writer *writer, const unsigned char *from)
 {
     array arrays[MAX_ARRAYS];
     const int32_t count = list_arrays(writer->replay, writer, arrays);
-    writer->append_link = -1;
+    writer->append_link = -1, writer->appended = 0;
     for (int32_t i = 0; i < count; i++) {
         const size_t bytes = (size_t)(writer->config.num_envs * arrays[i].bytes);
         if (from)

@@ -8,6 +8,7 @@
 #include "replay/finite.h"
 #include "replay/replay.h"
 #include "replay/row_rules.h"
+#include "replay/writer/n_step.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -64,7 +65,7 @@ static void fill_fields(const void *data, const gpur_schema *schema, int64_t fir
     for (int64_t done = 0; done < count; done += TILE_ROWS)
         for (int32_t f = 0; f < schema->count; f++) {
             const gpur_field_info *const field = &schema->fields[f];
-            if (!fields[f]) /* `previous` of linked rows */
+            if (!fields[f]) /* `previous` or `priority` of linked rows */
                 continue;
             const gpur_column column = {to + done * schema->pitch + field->offset,
                                         (const unsigned char *)fields[f] + (first + done) * field->bytes, schema->pitch,
@@ -136,7 +137,9 @@ void gpur_writer_link_rows(gpur_writer *writer, unsigned char *rows, int64_t cou
         unsigned char *const row = rows + i * writer->replay->layout.rows.pitch;
         const int ends = has_flag(row, at->terminated) || has_flag(row, at->truncated);
         memcpy(row + at->previous, &writer->append_link, sizeof writer->append_link);
+        gpur_writer_mark(writer, row, writer->appended, ends);
         writer->append_link = ends ? gpur_previous_across(first_id + i) : first_id + i;
+        writer->appended = ends ? 0 : writer->appended + 1;
     }
 }
 
@@ -278,6 +281,11 @@ static gpur_status check_links(const gpur_writer *writer)
         "rows of several steps do not tell where an episode ends; append them in blocks "
         "(gpur_writer_append_block), which do",
         (int)writer->replay->config.n_step);
+    GPUR_REQUIRE(
+        writer->config.link_appends || writer->marked < 0,
+        "gpur_writer_config.sequence_length is %d and link_appends 0; it must be 1 where sequences of appended "
+        "transitions are",
+        (int)writer->config.sequence_length);
     return GPUR_OK;
 }
 
@@ -318,11 +326,11 @@ gpur_status gpur_writer_append(gpur_writer *writer, int64_t count, const void *r
     return finish(replay, status, &clock, in.done, appended);
 }
 
-/* Refuses arrays that are NULL, except the one that linked rows do not need. */
+/* Refuses arrays that are NULL, except those that linked rows do not need. */
 static gpur_status check_given(const gpur_writer *writer, int64_t count, const void *const *fields)
 {
     for (int32_t f = 0; f < writer->replay->schema.count && count > 0; f++)
-        GPUR_REQUIRE(fields[f] || (writer->config.link_appends && f == writer->fields.previous),
+        GPUR_REQUIRE(fields[f] || f == writer->marked || (writer->config.link_appends && f == writer->fields.previous),
                      "fields[%d], \"%s\", is NULL", (int)f, writer->replay->schema.fields[f].name);
     return GPUR_OK;
 }
@@ -465,6 +473,7 @@ gpur_status gpur_writer_end_appended_episode(gpur_writer *writer)
                  "gpur_writer_config.link_appends is 0, so the writer stores `previous` as given");
     gpur_ingest_begin_call(&writer->replay->ingest);
     writer->append_link = gpur_previous_across(writer->append_link);
+    writer->appended = 0;
     gpur_ingest_end_call(&writer->replay->ingest);
     return GPUR_OK;
 }

@@ -129,6 +129,7 @@ gpur_status gpur_row_emitter_emit(gpur_row_emitter *emitter, int64_t env, int32_
         int64_t id = 0;
         GPUR_TRY(gpur_row_emitter_next(emitter, &m.row, &id));
         write_row(emitter, &m, episode_end);
+        gpur_writer_mark(emitter->writer, m.row, m.first, ready == 1 && gpur_episode_end_is(episode_end));
         episode->previous = id;
         episode->pending--;
     }

@@ -3,8 +3,11 @@
  * state. All functions that take an emitter require the window lock. */
 #pragma once
 
+#include "base/numbers.h"
 #include "replay/writer/env_state.h"
 #include "replay/writer/writer.h"
+
+#include <math.h>
 
 /*
  * n-step returns of one environment [Sutton & Barto 2018, eq. 7.1; the shorter returns at an episode's end as in Horgan
@@ -30,6 +33,26 @@ typedef struct gpur_n_step_return {
  * reward is returned bit for bit; sums are computed in double and rounded once. */
 gpur_n_step_return gpur_n_step_return_of(const float *rewards, int32_t room, int64_t first, int32_t steps, float gamma);
 
+/* 1 if a sequence ends with row `row` of an episode, counted from 0 (gpur_writer_config.sequence_length): one of
+ * `length` rows, or one that the episode's end cuts off. */
+static inline int gpur_ends_sequence(int64_t row, int ends, int64_t length, int64_t every)
+{
+    const int64_t first = row + 1 - length; /* of a sequence of `length` rows */
+    if (first >= 0 && first % every == 0)
+        return 1;
+    return ends && (first < 0 || gpur_divide_up(first, every) * every <= row);
+}
+
+/* Fills in the first priority of row `row` of an episode. Inlined: writers without sequences only compare. */
+static inline void gpur_writer_mark(const gpur_writer *writer, unsigned char *memory, int64_t row, int ends)
+{
+    const gpur_writer_config *const c = &writer->config;
+    if (c->sequence_length == 0)
+        return;
+    const float priority = gpur_ends_sequence(row, ends, c->sequence_length, c->sequence_every) ? NAN : 0.0f;
+    memcpy(memory + writer->offsets.priority, &priority, sizeof priority);
+}
+
 /* Emits a known number of rows, between gpur_row_emitter_begin and gpur_row_emitter_end. */
 typedef struct gpur_row_emitter {
     gpur_writer *writer;
@@ -45,6 +68,11 @@ typedef struct gpur_row_emitter {
 typedef struct gpur_episode_end {
     uint8_t terminated, truncated;
 } gpur_episode_end;
+
+static inline int gpur_episode_end_is(const gpur_episode_end *end)
+{
+    return end->terminated || end->truncated;
+}
 
 /* Under GPUR_WHEN_FULL_ERROR: GPUR_WOULD_BLOCK if `rows` rows do not fit now; otherwise they can be emitted without
  * waiting. `what` names in the message what needs the rows. */

@@ -148,14 +148,15 @@ static gpur_status check_bools(const gpur_writer *writer, const gpur_step_input 
 static gpur_status check_extras(const gpur_writer *writer, const gpur_step_input *in)
 {
     const gpur_schema *const schema = &writer->replay->schema;
-    const int32_t first = writer->fields.extra;
-    GPUR_REQUIRE(first < 0 || in->extras,
-                 "field \"%s\" is none that a step fills in: give it in the extras of gpur_writer_step_ex, or use "
-                 "gpur_writer_append_fields",
-                 schema->fields[first].name);
-    for (int32_t f = first; f >= 0 && f < schema->count; f++)
-        GPUR_REQUIRE(!gpur_step_fields_is_extra(&writer->fields, f) || in->extras[f],
-                     "extras[%d], field \"%s\", is NULL", (int)f, schema->fields[f].name);
+    for (int32_t f = writer->fields.extra; f >= 0 && f < schema->count; f++) {
+        if (f == writer->marked || !gpur_step_fields_is_extra(&writer->fields, f))
+            continue;
+        GPUR_REQUIRE(in->extras,
+                     "field \"%s\" is none that a step fills in: give it in the extras of gpur_writer_step_ex, or use "
+                     "gpur_writer_append_fields",
+                     schema->fields[f].name);
+        GPUR_REQUIRE(in->extras[f], "extras[%d], field \"%s\", is NULL", (int)f, schema->fields[f].name);
+    }
     return GPUR_OK;
 }
 
@@ -168,8 +169,8 @@ static int64_t bytes_of_action(const gpur_writer *writer)
 static gpur_status check_priorities(const gpur_writer *writer, const gpur_step_input *in)
 {
     const int32_t field = writer->replay->schema.priority;
-    const gpur_row_values values = {.priority = in->extras && field >= 0 ? in->extras[field] : NULL,
-                                    .priority_pitch = sizeof(float)};
+    const int is_given = in->extras && field >= 0 && field != writer->marked;
+    const gpur_row_values values = {.priority = is_given ? in->extras[field] : NULL, .priority_pitch = sizeof(float)};
     return writer->replay->config.prioritized ? gpur_row_values_check(&values, writer->config.num_envs, 0) : GPUR_OK;
 }
 
@@ -220,6 +221,9 @@ static float clipped_reward(const gpur_writer *writer, const gpur_step_input *in
 static const unsigned char *given(const gpur_writer *writer, const gpur_step_input *in, const gpur_carried_field *field,
                                   int64_t env)
 {
+    static const float none = 0; /* stands for what gpur_writer_mark writes */
+    if (field->field == writer->marked)
+        return (const unsigned char *)&none;
     const void *const array = field->field == writer->fields.action ? in->action : in->extras[field->field];
     return (const unsigned char *)array + env * field->bytes;
 }
@@ -263,6 +267,7 @@ static gpur_status write_single_step(gpur_writer *writer, gpur_row_emitter *emit
                         env_state->fields[i].bytes);
     gpur_copy_value(row + writer->offsets.next_obs, next_obs, env_state->obs_bytes);
     gpur_write_outcome(&writer->offsets, row, n_step_return, episode_end, episode->previous);
+    gpur_writer_mark(writer, row, episode->steps, gpur_episode_end_is(episode_end));
     episode->previous = id;
     episode->steps++;
     gpur_writer_push_obs(writer, env, next_obs);

@@ -68,6 +68,7 @@ static gpur_status writer_build(gpur_writer *writer)
     writer->bools = count_bools(&replay->schema, &writer->fields);
     find_reals(writer);
     writer->offsets = gpur_row_offsets_find(&replay->layout, &writer->fields);
+    writer->offsets.priority = offset_of(&replay->layout, writer->marked);
     GPUR_TRY(gpur_env_state_build(&writer->env_state, replay->device, writer->config.num_envs, replay->config.n_step,
                                   &writer->fields, &replay->schema, &replay->layout));
     return gpur_frame_history_build(&writer->frame_history, replay->device, &replay->layout, writer->config.num_envs,
@@ -94,8 +95,27 @@ static gpur_status check_envs(const gpur_replay *replay, int64_t num_envs)
     return GPUR_OK;
 }
 
+static gpur_status check_sequences(const gpur_replay *replay, const gpur_writer_config *config)
+{
+    const int32_t length = config->sequence_length, every = config->sequence_every;
+    GPUR_REQUIRE(length >= 0 && every >= 0 && (length > 0) == (every > 0),
+                 "gpur_writer_config.sequence_length is %d and sequence_every %d; both must be 1 or more, or both 0",
+                 (int)length, (int)every);
+    if (length == 0)
+        return GPUR_OK;
+    GPUR_REQUIRE(replay->config.prioritized && replay->config.priority_offset == 0.0f && replay->schema.priority >= 0 &&
+                     gpur_schema_has_previous(&replay->schema),
+                 "gpur_writer_config.sequence_length is %d, prioritized is %d, priority_offset %g, there is %s field "
+                 "\"priority\" of one float32 and %s field \"previous\" of one int64; prioritized must be 1, "
+                 "priority_offset 0, and there must be both fields",
+                 (int)length, (int)replay->config.prioritized, (double)replay->config.priority_offset,
+                 replay->schema.priority >= 0 ? "a" : "no", gpur_schema_has_previous(&replay->schema) ? "a" : "no");
+    return GPUR_OK;
+}
+
 static gpur_status check(const gpur_replay *replay, const gpur_writer_config *config)
 {
+    GPUR_TRY(check_sequences(replay, config));
     GPUR_TRY(gpur_choice_check(config->link_appends, 1, "gpur_writer_config.link_appends", "0 or 1"));
     GPUR_REQUIRE(!config->link_appends || gpur_schema_has_previous(&replay->schema),
                  "gpur_writer_config.link_appends is 1 and the schema has no field \"previous\" of one int64, which "
@@ -199,6 +219,7 @@ gpur_status gpur_writer_open(gpur_replay *replay, const gpur_writer_config *give
     writer->replay = replay;
     writer->config = config;
     writer->append_link = -1;
+    writer->marked = config.sequence_length > 0 ? replay->schema.priority : -1;
     writer->last_block.actor = -1;
     gpur_status status = writer_build(writer);
     if (status == GPUR_OK)

@@ -12,7 +12,7 @@
 
 /* Byte offsets in a ring row of the fields that a step fills in; -1: rows have no such field. */
 typedef struct gpur_row_offsets {
-    int64_t reward, next_obs, terminated, truncated, discount, previous, links;
+    int64_t reward, next_obs, terminated, truncated, discount, previous, links, priority;
 } gpur_row_offsets;
 
 gpur_row_offsets gpur_row_offsets_find(const gpur_ring_layout *layout, const gpur_step_fields *fields);
@@ -35,7 +35,9 @@ struct gpur_writer {
     gpur_row_offsets offsets;
     gpur_env_state env_state;
     gpur_frame_history frame_history; /* with GPUR_LAYOUT_FRAMES */
+    int32_t marked;                   /* sequence_length: the field `priority`; else -1 */
     int64_t append_link;              /* link_appends: `previous` of the next appended row */
+    int64_t appended;                 /* link_appends: rows of its episode before that one */
     gpur_block_source last_block;     /* link_appends: the block appended last; actor -1: none */
 };
 
@@ -79,7 +81,8 @@ static inline gpur_status gpur_writer_check_actions(const gpur_writer *writer, c
 /* Begins an episode of an environment with its first observation. */
 void gpur_writer_begin_episode(gpur_writer *writer, int64_t env, const unsigned char *obs);
 
-/* link_appends: fills in `previous` of rows as they lie in the ring, of which the first has id `first_id`. */
+/* link_appends: fills in `previous` of rows as they lie in the ring, of which the first has id `first_id`; with
+ * sequence_length also `priority`. */
 void gpur_writer_link_rows(gpur_writer *writer, unsigned char *rows, int64_t count, int64_t first_id);
 
 /* Gives a new writer the oldest waiting state of a loaded file (checkpoint/writers.c), if num_envs, autoreset and
