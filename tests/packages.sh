@@ -89,7 +89,7 @@ END
 
 # make_venv DIR [yes]: a virtual environment with what the Python tests run in, and what they compare against where it
 # can be had; "yes": with Ray, dm_control, Sphinx, Conan and the packages of data sets. PyTorch and Stable-Baselines3
-# (PyPI's take 5 GB of disk, Debian's 166 packages) are left out: tests that want them say so and are skipped.
+# (PyPI's take 5 GB of disk, Debian 12's PyTorch no NumPy 2) are left out: tests that want them say so and are skipped.
 make_venv() {
     local needed="import gymnasium, hypothesis, numpy, pytest, safetensors"
     local all="$needed, ale_py, jax, minatar, mypy, scikit_build_core, tensorboard"

@@ -4,8 +4,8 @@
 
 called_from=$PWD
 script_file=$(cd "$(dirname "$0")" && pwd)/${0##*/}
-script=$(basename "$(dirname "$script_file")")/${0##*/} # as messages name it
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 2
+script=${script_file#"$PWD"/} # as messages name it
 
 have() { command -v "$1" >/dev/null 2>&1; }
 
