@@ -69,6 +69,8 @@
                 DQN with hindsight, beside Stable-Baselines3's, until 30 bits are those of a goal (hindsight.py). An
                 evaluation is the share of 200 goals that are reached. "seconds" are of the processor, by one thread,
                 without evaluations.
+    memory      R2D2 in a T-maze, with the stored recurrent state at the beginning of sequences, with zeros there, and
+                without memory (memory.py). An evaluation is the share of 200 greedy episodes that turn the right way.
     sac-pendulum, sac-cartpole, sac-cheetah, td3-pendulum, td3-cartpole, td3-cheetah, qr-dqn
                 SAC, TD3 and QR-DQN by the settings of off_policy.py, beside Stable-Baselines3's and sb3-contrib's: in
                 Pendulum 10,000 steps, in cartpole swing-up and cheetah run 50,000, in Breakout 200,000, the random
@@ -213,6 +215,9 @@ EXPERIMENTS = {
                          ("half of each batch", "0.5"))},
         seeds(1, 16), {"steps": 4000, "period": 500, "last_steps": 3999}, base="none",
         metrics={"last": "the evaluations after the first", "evaluated": "the last evaluation"}),
+    "memory": Experiment(
+        ("T-maze",), {f"{name} state": later("memory", "run", name) for name in ("stored", "zero", "none")},
+        seeds(1, 8), {"steps": 40_000}, random=lambda _: [0.5] * 2, first="stored state", jobs=2),
     "bit-flipping": Experiment(
         ("30 bits",),
         {"gpureplay": later("hindsight", "run_ours"), "Stable-Baselines3": later("hindsight", "run_peer")},

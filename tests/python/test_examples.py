@@ -97,11 +97,20 @@ def test_ctrl_c_ends_an_example_without_a_traceback(tmp_path, name):
 
 
 @needs("gymnasium", "torch")
-@pytest.mark.parametrize("name, steps, episodes", [("torch_dqn.py", "3,000", 20), ("r2d2.py", "4,000", 50)])
-def test_torch_agents_train(tmp_path, name, steps, episodes):
-    run = example(name, "--quick", "--out", str(tmp_path / "curve.png"))
+def test_a_torch_agent_trains(tmp_path):
+    run = example("torch_dqn.py", "--quick", "--out", str(tmp_path / "curve.png"))
     assert run.returncode == 0, run.stderr
-    said = rf"\[#+ +\] 2,048 of {steps} steps, [\d.]+ s, last {episodes} episodes return \d\d"
+    said = r"\[#+ +\] 2,048 of 3,000 steps, [\d.]+ s, last 20 episodes return \d\d"
+    assert re.search(said, run.stdout), run.stdout
+    check_picture(tmp_path / "curve.png", run)
+
+
+@needs("torch")
+@pytest.mark.parametrize("state", ["stored", "zero", "none"])
+def test_a_recurrent_agent_trains(tmp_path, state):
+    run = example("r2d2.py", "--quick", "--state", state, "--out", str(tmp_path / "curve.png"))
+    assert run.returncode == 0, run.stderr
+    said = r"\[#+\] 4,000 of 4,000 steps, [\d.]+ s, \d+\.\d% of greedy episodes turn the right way"
     assert re.search(said, run.stdout), run.stdout
     check_picture(tmp_path / "curve.png", run)
 
@@ -235,35 +244,43 @@ def test_sequences_have_the_shapes_that_are_said():
     assert batch.obs.shape == (32, 80, 4) and batch.is_first.shape == (32, 80) and batch.mask.all()
 
 
-def test_goals_are_replaced_as_the_guide_says():
+def test_sequences_of_recurrent_agents_are_as_the_guide_says():
     names = names_of(GUIDE[5])
+    batch, buffer = names["batch"], names["buffer"]
+    steps = batch.obs[:, 0, 0]
+    assert batch.mask.all() and set(steps) <= {0, 8, 16, 24, 32, 34} and (batch.is_first[:, 0] == (steps == 0)).all()
+    assert (buffer.gather(batch.id[0]).state == 1).all() and np.count_nonzero(buffer.get_priorities(range(1000))) == 120
+
+
+def test_goals_are_replaced_as_the_guide_says():
+    names = names_of(GUIDE[6])
     assert names["agent"].stats.steps_enqueued == 100 and 0.7 < names["batch"].relabeled.mean() < 0.9
 
 
 def test_continuous_actions_are_trained_on():
     pytest.importorskip("gymnasium")
-    names = names_of(GUIDE[6])
+    names = names_of(GUIDE[7])
     assert len(names["buffer"]) == 1500 and names["agent"].stats.steps_enqueued == 1000
 
 
 def test_demonstrations_are_a_part_of_each_batch():
     pytest.importorskip("gymnasium")
-    assert names_of(GUIDE[7])["agent"].config["demonstration_ratio"] == 0.25
+    assert names_of(GUIDE[8])["agent"].config["demonstration_ratio"] == 0.25
 
 
 def test_a_policy_acts_beside_a_learner(capsys):
     pytest.importorskip("gymnasium")
-    names = names_of(GUIDE[8])
+    names = names_of(GUIDE[9])
     assert capsys.readouterr().out == "0 True\n" and names["actions"].shape == (8,)
 
 
 def test_a_training_in_one_call():
-    assert names_of(GUIDE[9])["result"].evaluations["step"].tolist() == [20_000]
+    assert names_of(GUIDE[10])["result"].evaluations["step"].tolist() == [20_000]
 
 
 def test_a_training_in_environments_of_ones_own(capsys):
     pytest.importorskip("gymnasium")
-    names = names_of(GUIDE[10])
+    names = names_of(GUIDE[11])
     assert names["result"].episodes["length"].max() <= 200 and capsys.readouterr().out.endswith(" True\n")
 
 
@@ -282,7 +299,7 @@ def test_self_play_beats_random_moves():
 
 @needs("torch", "stable_baselines3")
 def test_a_buffer_in_an_agent_of_stable_baselines3():
-    buffer = names_of(GUIDE[11])["model"].replay_buffer
+    buffer = names_of(GUIDE[12])["model"].replay_buffer
     assert type(buffer) is gpureplay.sb3.ReplayBuffer and buffer.n_steps == 3 and buffer.size() > 900
 
 
