@@ -121,8 +121,9 @@ enum {
     GPUR_PRESET_A3C = 4,         /* A3C and A2C, which have no queues */
     GPUR_PRESET_OFFLINE_DQN = 5, /* their learners have rows alone: offline.h. Trainings set them */
     GPUR_PRESET_OFFLINE_DPG = 6,
-    GPUR_PRESET_DPG = 7, /* runs of fast_dqn.h by a learner of DPG: gpur_dpg_preset sets them */
-    GPUR_PRESET_SAC = 8, /* likewise by one of SAC: gpur_sac_preset */
+    GPUR_PRESET_DPG = 7,         /* runs of fast_dqn.h by a learner of DPG: gpur_dpg_preset sets them */
+    GPUR_PRESET_SAC = 8,         /* likewise by one of SAC: gpur_sac_preset */
+    GPUR_PRESET_OFFLINE_SAC = 9, /* as OFFLINE_DPG */
 };
 
 /* Returns the name of preset `index`, counted from 0, or NULL if there are not so many. *system: GPUR_PRESET_*; NULL:

@@ -43,7 +43,11 @@ static const struct {
     {"a2c", GPUR_PRESET_A3C},
     {"a2c-small", GPUR_PRESET_A3C},
     {"offline-dqn", GPUR_PRESET_OFFLINE_DQN},
+    {"offline-qr-dqn", GPUR_PRESET_OFFLINE_DQN},
+    {"offline-c51", GPUR_PRESET_OFFLINE_DQN},
     {"offline-dpg", GPUR_PRESET_OFFLINE_DPG},
+    {"offline-td3", GPUR_PRESET_OFFLINE_DPG},
+    {"offline-sac", GPUR_PRESET_OFFLINE_SAC},
 };
 enum { PRESETS = sizeof presets / sizeof *presets };
 

@@ -9,6 +9,7 @@
 #include "gpureplay/env.h"
 #include "gpureplay/network.h"
 #include "gpureplay/run_handle.h"
+#include "gpureplay/sac.h"
 
 /* The fields that every system has: obs, action, reward, next_obs, terminated, truncated. */
 enum { GPUR_PRESET_FIELDS = 6 };
@@ -40,11 +41,15 @@ void gpur_preset_use_info(gpur_preset *preset, const char *name, const char *env
 /* Reads the settings of the run, and asks an environment of these for its spaces. */
 gpur_status gpur_preset_open(gpur_preset *preset, const char *name, const gpur_run_config *run);
 
-/* Set the learner alone, for such spaces: that of a preset of fast DQN, with the epsilon of its evaluations, and that
- * of a preset of Ape-X DPG. */
+/* Set the learner alone, for such spaces: that of a preset of fast DQN, with the epsilon of its evaluations, and those
+ * of presets of Ape-X DPG, of DPG and of SAC. */
 gpur_status gpur_fast_dqn_set_learner(const char *name, const char *env_name, const gpur_env_info *info,
                                       gpur_dqn_config *learner, float *eval_epsilon);
 gpur_status gpur_apex_set_dpg(const char *name, const char *env_name, const gpur_env_info *info, gpur_dpg_config *dpg);
+gpur_status gpur_dpg_set_learner(const char *name, const char *env_name, const gpur_env_info *info,
+                                 gpur_dpg_config *learner);
+gpur_status gpur_sac_set_learner(const char *name, const char *env_name, const gpur_env_info *info,
+                                 gpur_sac_config *learner);
 
 /* Refuses environments without discrete actions, and observations that are neither float32 nor uint8. */
 gpur_status gpur_preset_check_env(const gpur_preset *preset);

@@ -98,7 +98,7 @@ static gpur_status find_defaults(const char *preset, const char *env, const char
         GPUR_TRY(gpur_options_add(o, "env_options", env_options));
     GPUR_TRY(gpur_options_add(o, "preset", preset));
     GPUR_TRY(gpur_options_find_system(o, preset));
-    const int has_vectors = ((GPUR_IN_ANY_DPG | GPUR_IN_SAC) & 1 << o->system) != 0;
+    const int has_vectors = ((GPUR_IN_ANY_DPG | GPUR_IN_ANY_SAC) & 1 << o->system) != 0;
     s->describes_env = (GPUR_IN_OFFLINE & 1 << o->system) != 0;
     if (!env)
         GPUR_TRY(gpur_env_find(has_vectors ? "Pendulum" : is_image ? "MinAtar/Breakout" : "CartPole-v1", &s->env.type));
@@ -238,8 +238,9 @@ static void add_all(gpur_text *text)
                                      {GPUR_PRESET_APEX_DPG, "Ape-X DPG, for continuous actions"},
                                      {GPUR_PRESET_GA3C, "GA3C"},
                                      {GPUR_PRESET_A3C, "A3C and A2C"},
-                                     {GPUR_PRESET_OFFLINE_DQN, "Offline: DQN"},
-                                     {GPUR_PRESET_OFFLINE_DPG, "Offline: DPG, for continuous actions"}};
+                                     {GPUR_PRESET_OFFLINE_DQN, "Offline: DQN, QR-DQN, C51"},
+                                     {GPUR_PRESET_OFFLINE_DPG, "Offline: DPG and TD3, for continuous actions"},
+                                     {GPUR_PRESET_OFFLINE_SAC, "Offline: SAC, for continuous actions"}};
     for (int32_t i = 0; i < GPUR_TRAIN_SYSTEMS; i++) {
         char names[GPUR_PRESET_NAMES];
         gpur_preset_list(1 << systems[i].system, "", ", ", names);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Offline trainings: of DQN or DPG on the rows of a file, or of a caller's replay. */
+/* Offline trainings: of DQN, DPG or SAC on the rows of a file, or of a caller's replay. */
 #include "train/system.h"
 
 #include "base/dtype.h"
@@ -18,6 +18,23 @@ enum { STEPS = 100000, EVAL_PERIOD = 10000, CHECKPOINT = 50000, LEAST_CAPACITY =
 static const float RATE_OF_VECTORS = 1e-4f; /* with a larger one it overrates sooner */
 
 static const char frames_of_papers[] = "fast-dqn", images[] = "fast-dqn-small", vectors[] = "fast-dqn-small-vectors";
+
+static const struct {
+    const char *name, *learner; /* the preset whose learner it has; NULL: that depends on the observations */
+    int32_t has_vectors;        /* 1: actions are vectors */
+} presets[] = {
+    {"offline-dqn", NULL, 0},        {"offline-qr-dqn", "qr-dqn", 0},
+    {"offline-c51", "c51", 0},       {"offline-dpg", "apex-dpg-small", 1},
+    {"offline-td3", "td3-small", 1}, {"offline-sac", "sac-small", 1},
+};
+
+static int32_t place_of(const gpur_train_settings *s)
+{
+    int32_t i = 0;
+    while (strcmp(s->preset, presets[i].name) != 0)
+        i++;
+    return i;
+}
 
 static const gpur_field *find_field(const gpur_train_settings *s, const char *name)
 {
@@ -97,7 +114,7 @@ static gpur_status describe(const gpur_options *o, gpur_train_settings *s)
 
 static int has_vectors(const gpur_train_settings *s)
 {
-    return strcmp(s->preset, "offline-dpg") == 0;
+    return presets[place_of(s)].has_vectors;
 }
 
 /* "float32 of 1", as files say it. */
@@ -121,13 +138,13 @@ static gpur_status check_fields(const gpur_options *o, const gpur_train_settings
     const int is_number = (action->dtype == GPUR_INT32 || action->dtype == GPUR_INT64) && action->shape[0] == 0;
     if (!is_number && !has_vectors(s))
         return gpur_refuse(o,
-                           "{preset} is offline-dqn and the actions of {data} are %s; they must be one int32 or int64 "
-                           "each. offline-dpg takes vectors of float32",
-                           text_of(action, text));
+                           "{preset} is %s and the actions of {data} are %s; they must be one int32 or int64 each. "
+                           "offline-dpg takes vectors of float32",
+                           s->preset, text_of(action, text));
     if (has_vectors(s) && action->dtype != GPUR_FLOAT32)
-        return gpur_refuse(
-            o, "{preset} is offline-dpg and the actions of {data} are %s; they must be vectors of float32.%s",
-            text_of(action, text), is_number ? " offline-dqn takes one whole number each" : "");
+        return gpur_refuse(o, "{preset} is %s and the actions of {data} are %s; they must be vectors of float32.%s",
+                           s->preset, text_of(action, text),
+                           is_number ? " offline-dqn takes one whole number each" : "");
     return GPUR_OK;
 }
 
@@ -180,8 +197,7 @@ static gpur_status check_env(const gpur_options *o, const gpur_train_settings *s
         return gpur_refuse(o, "%s steps all environments at once; those that evaluate step one at a time", s->env.name);
     if (has_vectors(s) == (takes->num_actions > 0))
         return gpur_refuse(o, "%s has %s actions and {preset} is %s; the actions of both must be alike", s->env.name,
-                           takes->num_actions > 0 ? "discrete" : "continuous",
-                           has_vectors(s) ? "offline-dpg" : "offline-dqn");
+                           takes->num_actions > 0 ? "discrete" : "continuous", s->preset);
     if (has_vectors(s) && numbers_of(takes->shape) != numbers_of(action->shape))
         return gpur_refuse(o,
                            "the actions of %s are vectors of %" PRId64 " numbers, and those of {data} of %" PRId64
@@ -225,7 +241,7 @@ static int32_t axis_of_frames(const gpur_train_settings *s)
                                                                             : -1;
 }
 
-/* The learner of the preset of fast DQN for such observations. */
+/* The learner of the preset of fast DQN, by default the one for such observations. */
 static gpur_status fill_dqn(gpur_train_settings *s)
 {
     const int32_t axis = axis_of_frames(s);
@@ -236,7 +252,9 @@ static gpur_status fill_dqn(gpur_train_settings *s)
     const int is_frame = info.obs.dtype == GPUR_UINT8 && dims == 2 && shape[0] == 84 && shape[1] == 84;
     info.action.num_actions += info.action.num_actions == 0; /* any number, where it is not known yet */
     GPUR_TRY(fill(s));
-    GPUR_TRY(gpur_fast_dqn_set_learner(is_frame   ? frames_of_papers
+    const char *const chosen = presets[place_of(s)].learner;
+    GPUR_TRY(gpur_fast_dqn_set_learner(chosen     ? chosen
+                                       : is_frame ? frames_of_papers
                                        : dims < 2 ? vectors
                                                   : images,
                                        "the data", &info, &s->dqn, &s->all.eval_epsilon));
@@ -249,12 +267,22 @@ static gpur_status fill_dqn(gpur_train_settings *s)
     return GPUR_OK;
 }
 
-/* The learner of "apex-dpg-small". */
 static gpur_status fill_dpg(gpur_train_settings *s)
 {
+    const char *const name = presets[place_of(s)].learner, *const env = s->env.name ? s->env.name : "the data";
     GPUR_TRY(fill(s));
-    GPUR_TRY(gpur_apex_set_dpg("apex-dpg-small", s->env.name ? s->env.name : "the data", &s->env.info, &s->dpg));
+    GPUR_TRY(
+        (strncmp(name, "apex", 4) == 0 ? gpur_apex_set_dpg : gpur_dpg_set_learner)(name, env, &s->env.info, &s->dpg));
     s->dpg.index_source = GPUR_SOURCE_AUTO;
+    return GPUR_OK;
+}
+
+static gpur_status fill_sac(gpur_train_settings *s)
+{
+    GPUR_TRY(fill(s));
+    GPUR_TRY(gpur_sac_set_learner(presets[place_of(s)].learner, s->env.name ? s->env.name : "the data", &s->env.info,
+                                  &s->sac));
+    s->sac.index_source = GPUR_SOURCE_AUTO;
     return GPUR_OK;
 }
 
@@ -315,6 +343,18 @@ static gpur_status complete_dpg(const gpur_options *o, gpur_train_settings *s)
     return complete(o, s, dpg->batch_size);
 }
 
+static gpur_status complete_sac(const gpur_options *o, gpur_train_settings *s)
+{
+    gpur_sac_config *const sac = &s->sac;
+    sac->seed = (uint64_t)s->seed;
+    sac->critic_optimizer.weight_decay = sac->actor_optimizer.weight_decay;
+    sac->actor_optimizer.learning_rate.last = sac->actor_optimizer.learning_rate.first;
+    sac->critic_optimizer.learning_rate = sac->temperature_optimizer.learning_rate = sac->actor_optimizer.learning_rate;
+    if (!s->prioritized)
+        sac->index_source = GPUR_UNIFORM;
+    return complete(o, s, sac->batch_size);
+}
+
 /* The objects. */
 
 /* A checkpoint's run has its number of actions among its options. */
@@ -358,6 +398,14 @@ static gpur_status open_dpg(gpur_train_settings *s, gpur_train_handles *h)
     return gpur_offline_create(h->learner, s->all.type ? &s->all : NULL, &h->run);
 }
 
+static gpur_status open_sac(gpur_train_settings *s, gpur_train_handles *h)
+{
+    GPUR_TRY(gpur_replay_create(h->device, &s->replay, &h->replay));
+    GPUR_TRY(gpur_train_fill(s, h->replay));
+    GPUR_TRY(gpur_sac_create(h->replay, &s->sac, &h->learner));
+    return gpur_offline_create(h->learner, s->all.type ? &s->all : NULL, &h->run);
+}
+
 static void add_rates(gpur_row *row, const gpur_train_span *span)
 {
     const gpur_run_stats *const from = &span->from->run, *const to = &span->to->run;
@@ -392,4 +440,14 @@ const gpur_train_system gpur_train_offline_dpg = {
     .fill = fill_dpg,
     .complete = complete_dpg,
     .open = open_dpg,
+};
+
+const gpur_train_system gpur_train_offline_sac = {
+    OFFLINE_RUN,
+    .learner = {"sac", gpur_sac_config_members, offsetof(gpur_train_settings, sac)},
+    .math = offsetof(gpur_train_settings, sac.math),
+    .source = offsetof(gpur_train_settings, sac.index_source),
+    .fill = fill_sac,
+    .complete = complete_sac,
+    .open = open_sac,
 };

@@ -54,6 +54,7 @@ enum {
     OFFLINE_DPG = GPUR_IN_OFFLINE_DPG,
     ANY_DQN = GPUR_IN_ANY_DQN,
     ANY_DPG = GPUR_IN_ANY_DPG,
+    ANY_SAC = GPUR_IN_ANY_SAC,
 };
 
 /* Sets of heads. */
@@ -80,7 +81,7 @@ static const gpur_option table[] = {
         .high = 1024),
     ROW("math", "fp32|tf32|bf16|auto", ANY_DQN, WORD, dqn.math, MATH_MEANING),
     ROW("math", "fp32|tf32|bf16|auto", ANY_DPG, WORD, dpg.math, MATH_MEANING),
-    ROW("math", "fp32|tf32|bf16|auto", SAC, WORD, sac.math, MATH_MEANING),
+    ROW("math", "fp32|tf32|bf16|auto", ANY_SAC, WORD, sac.math, MATH_MEANING),
     ROW("math", "fp32|tf32|bf16|auto", ACTOR_CRITIC, WORD, actor_critic.math, MATH_MEANING),
     ROW("deterministic", "0|1", LANES | OFFLINE, SWITCH, deterministic,
         "1: the same results each time on a GPU, too, by slower kernels"),
@@ -116,9 +117,9 @@ static const gpur_option table[] = {
     ROW("target_period", "N", ANY_DPG, INT64, dpg.target_period, "train steps between copies to the target networks",
         .low = 1),
     ROW("target_rate", "X", ANY_DQN, FLOAT, dqn.target_rate, RATE_MEANING, .high = 1),
-    ROW("target_period", "N", SAC, INT64, sac.target_period, "train steps between copies to the target networks",
+    ROW("target_period", "N", ANY_SAC, INT64, sac.target_period, "train steps between copies to the target networks",
         .low = 1),
-    ROW("target_rate", "X", SAC, FLOAT, sac.target_rate, RATE_MEANING, .high = 1),
+    ROW("target_rate", "X", ANY_SAC, FLOAT, sac.target_rate, RATE_MEANING, .high = 1),
     ROW("target_rate", "X", ANY_DPG, FLOAT, dpg.target_rate, RATE_MEANING, .high = 1),
     ROW("period", "C", DPG | SAC, INT64, fast_dqn.target_period,
         "evaluations and checkpoints are at multiples of so many steps; with concurrent 1 the environments act by the "
@@ -138,7 +139,7 @@ static const gpur_option table[] = {
         "frames of an observation, where the environment shows one image without channels", .low = 1,
         .high = GPUR_MAX_STACK, .needs_stack = 1),
     ROW("batch", "N", ANY_DQN, INT64, dqn.batch_size, "transitions of a train step", .low = 1),
-    ROW("batch", "N", SAC, INT64, sac.batch_size, "transitions of a train step", .low = 1),
+    ROW("batch", "N", ANY_SAC, INT64, sac.batch_size, "transitions of a train step", .low = 1),
     ROW("batch", "N", ANY_DPG, INT64, dpg.batch_size, "transitions of a train step", .low = 1),
     ROW("demonstrations", "FILE", REPLAY, TEXT, demonstrations,
         "the file of a replay, such as that of a checkpoint, from which a part of each batch is drawn"),
@@ -152,11 +153,12 @@ static const gpur_option table[] = {
     ROW("learning_rate", "X", APEX_DPG | OFFLINE_DPG, FLOAT, dpg.actor_optimizer.learning_rate.first,
         "of the optimizers of both networks"),
     ROW("learning_rate", "X", DPG, FLOAT, dpg.actor_optimizer.learning_rate.first, "of the actor's optimizer"),
-    ROW("learning_rate", "X", SAC, FLOAT, sac.actor_optimizer.learning_rate.first, "of the optimizers of all networks"),
+    ROW("learning_rate", "X", ANY_SAC, FLOAT, sac.actor_optimizer.learning_rate.first,
+        "of the optimizers of all networks"),
     ROW("critic_learning_rate", "X", DPG, FLOAT, dpg.critic_optimizer.learning_rate.first, "of the critic's"),
     ROW("learning_rate", "X", ACTOR_CRITIC, FLOAT, actor_critic.optimizer.learning_rate.first, "of the optimizer"),
     ROW("weight_decay", "X", ANY_DQN, DOUBLE, dqn.optimizer.weight_decay, DECAY_MEANING),
-    ROW("weight_decay", "X", SAC, DOUBLE, sac.actor_optimizer.weight_decay, DECAY_MEANING),
+    ROW("weight_decay", "X", ANY_SAC, DOUBLE, sac.actor_optimizer.weight_decay, DECAY_MEANING),
     ROW("weight_decay", "X", ANY_DPG, DOUBLE, dpg.actor_optimizer.weight_decay, DECAY_MEANING),
     ROW("optimizer", "adam|rmsprop_tf|rmsprop_keras2|rmsprop_torch|rmsprop_deepmind|adam_tf", ANY_DQN, WORD,
         dqn.optimizer.kind, "its formula; the other constants of the optimizer stay the preset's"),
@@ -173,13 +175,16 @@ static const gpur_option table[] = {
     ROW("hidden", "LIST", DPG | SAC, TEXT, hidden, "a,b,...: the units of the layers of both networks"),
     ROW("critic_head", "q|quantiles|categorical", DPG | SAC, WORD, critic_head,
         "critics learn the value of an action, or the distribution of its returns"),
-    ROW("atoms", "N", FAST_DQN, INT32, dqn.network.atoms, ATOMS_MEANING, .high = 65536, .heads = WITH_ATOMS),
+    ROW("atoms", "N", FAST_DQN | OFFLINE_DQN, INT32, dqn.network.atoms, ATOMS_MEANING, .high = 65536,
+        .heads = WITH_ATOMS),
     ROW("atoms", "N", DPG, INT32, dpg.critic.atoms, ATOMS_MEANING, .high = 65536, .heads = WITH_ATOMS),
     ROW("atoms", "N", SAC, INT32, sac.critic.atoms, ATOMS_MEANING, .high = 65536, .heads = WITH_ATOMS),
-    ROW("v_min", "X", FAST_DQN, FLOAT, dqn.network.v_min, V_MIN_MEANING, .heads = WITH_RETURNS, .is_signed = 1),
+    ROW("v_min", "X", FAST_DQN | OFFLINE_DQN, FLOAT, dqn.network.v_min, V_MIN_MEANING, .heads = WITH_RETURNS,
+        .is_signed = 1),
     ROW("v_min", "X", DPG, FLOAT, dpg.critic.v_min, V_MIN_MEANING, .heads = WITH_RETURNS, .is_signed = 1),
     ROW("v_min", "X", SAC, FLOAT, sac.critic.v_min, V_MIN_MEANING, .heads = WITH_RETURNS, .is_signed = 1),
-    ROW("v_max", "X", FAST_DQN, FLOAT, dqn.network.v_max, V_MAX_MEANING, .heads = WITH_RETURNS, .is_signed = 1),
+    ROW("v_max", "X", FAST_DQN | OFFLINE_DQN, FLOAT, dqn.network.v_max, V_MAX_MEANING, .heads = WITH_RETURNS,
+        .is_signed = 1),
     ROW("v_max", "X", DPG, FLOAT, dpg.critic.v_max, V_MAX_MEANING, .heads = WITH_RETURNS, .is_signed = 1),
     ROW("v_max", "X", SAC, FLOAT, sac.critic.v_max, V_MAX_MEANING, .heads = WITH_RETURNS, .is_signed = 1),
     ROW("n_step", "N", OFFLINE, INT32, rows.config.n_step, "steps of a transition, as the data have it", .low = 1),
@@ -226,14 +231,16 @@ static const gpur_option table[] = {
     ROW("sigma", "X", APEX_DPG, FLOAT, apex.sigma,
         "standard deviation of the actors' noise, where actions are -1 to 1"),
     ROW("sigma", "X", DPG, FLOAT, fast_dqn.sigma, "standard deviation of the noise, where actions are -1 to 1"),
-    ROW("temperature", "X", SAC, FLOAT, sac.temperature, "alpha, with which training begins"),
-    ROW("fixed_temperature", "0|1", SAC, SWITCH, sac.fixed_temperature, "1: alpha stays what it is; 0: it is learned"),
-    ROW("target_entropy", "X", SAC, FLOAT, sac.target_entropy,
+    ROW("temperature", "X", ANY_SAC, FLOAT, sac.temperature, "alpha, with which training begins"),
+    ROW("fixed_temperature", "0|1", ANY_SAC, SWITCH, sac.fixed_temperature,
+        "1: alpha stays what it is; 0: it is learned"),
+    ROW("target_entropy", "X", ANY_SAC, FLOAT, sac.target_entropy,
         "the policy's entropy for each number of an action, near which a learned alpha keeps it", .is_signed = 1),
-    ROW("policy_delay", "N", DPG, INT32, dpg.policy_delay,
+    ROW("policy_delay", "N", DPG | OFFLINE_DPG, INT32, dpg.policy_delay,
         "the actor is trained, and the targets move, in every N-th train step", .low = 1, .high = 64),
-    ROW("target_noise", "X", DPG, FLOAT, dpg.target_noise, "standard deviation of the noise on the target's actions"),
-    ROW("target_noise_clip", "X", DPG, FLOAT, dpg.target_noise_clip, "its bound; 0: none"),
+    ROW("target_noise", "X", DPG | OFFLINE_DPG, FLOAT, dpg.target_noise,
+        "standard deviation of the noise on the target's actions"),
+    ROW("target_noise_clip", "X", DPG | OFFLINE_DPG, FLOAT, dpg.target_noise_clip, "its bound; 0: none"),
     ROW("eviction", "oldest|priority", APEX_DPG, WORD, replay.eviction,
         "which transitions leave when there are too many: the oldest, or those drawn by priority^-0.4"),
     ROW("second_activation", "none|relu|tanh", APEX_DPG, WORD, dpg.actor.trunk[1].activation,
@@ -557,7 +564,7 @@ int gpur_option_is_of_preset(const gpur_option *option, const gpur_train_setting
 
 static int32_t head_of(const gpur_option *option, const gpur_train_settings *s)
 {
-    return option->systems == FAST_DQN ? s->dqn.network.head : gpur_train_critic_head(s);
+    return option->systems & FAST_DQN ? s->dqn.network.head : gpur_train_critic_head(s);
 }
 
 /* Why it has no meaning with these settings, in words that follow its name and value; NULL: it has. */
@@ -572,8 +579,13 @@ static const char *reason_against(const gpur_option *option, const gpur_train_se
                "vrc-2021, dqn-lambda-2019-small or vrc-2021-small";
     if (option->estimators && !(option->estimators & 1 << s->dqn.returns.estimator))
         return " and {estimator is}, which does not have it; leave one of them out";
+    if (option->heads && !(option->heads & 1 << head_of(option, s)) && strncmp(s->preset, "offline-", 8) == 0)
+        return option->heads == WITH_RETURNS
+                   ? " and {preset is}, which does not have it; leave the option out, or take offline-c51"
+                   : " and {preset is}, which does not have it; leave the option out, or take offline-qr-dqn or "
+                     "offline-c51";
     if (option->heads && !(option->heads & 1 << head_of(option, s)))
-        return option->systems != FAST_DQN ? " and {critic_head is}, which does not have it; leave one of them out"
+        return !(option->systems & FAST_DQN) ? " and {critic_head is}, which does not have it; leave one of them out"
                : option->heads == WITH_RETURNS
                    ? " and {preset is}, which does not have it; leave the option out, or take c51"
                    : " and {preset is}, which does not have it; leave the option out, or take qr-dqn or c51";
@@ -633,14 +645,18 @@ static void add_presets_with(const char *name, gpur_text *text)
         {GPUR_IN_A3C, 0, "a3c", 0},
         {GPUR_IN_A3C, 0, "a2c", 0},
         {GPUR_IN_OFFLINE_DQN, 0, "offline-dqn", 0},
+        {GPUR_IN_OFFLINE_DQN, 0, "offline-qr-dqn", 1 << GPUR_HEAD_QUANTILES},
+        {GPUR_IN_OFFLINE_DQN, 0, "offline-c51", 1 << GPUR_HEAD_CATEGORICAL},
         {GPUR_IN_OFFLINE_DPG, 0, "offline-dpg", 0},
+        {GPUR_IN_OFFLINE_DPG, 0, "offline-td3", 0},
+        {GPUR_IN_OFFLINE_SAC, 0, "offline-sac", 0},
     };
     enum { COUNT = sizeof presets / sizeof *presets };
     const char *found[COUNT];
     int count = 0;
     for (int i = 0; i < COUNT; i++) {
         const gpur_option *const option = find(name, presets[i].system);
-        const int32_t needed = option && option->systems == FAST_DQN ? option->heads : 0;
+        const int32_t needed = option && option->systems & FAST_DQN ? option->heads : 0;
         if (option && suits(option, presets[i].has_cache) && (needed ? needed & presets[i].heads : !presets[i].heads))
             found[count++] = presets[i].name;
     }

@@ -22,6 +22,7 @@ const gpur_train_system *gpur_train_system_of(int32_t system)
         [GPUR_PRESET_OFFLINE_DPG] = &gpur_train_offline_dpg,
         [GPUR_PRESET_DPG] = &gpur_train_dpg,
         [GPUR_PRESET_SAC] = &gpur_train_sac,
+        [GPUR_PRESET_OFFLINE_SAC] = &gpur_train_offline_sac,
     };
     return systems[system];
 }

@@ -110,7 +110,8 @@ typedef struct gpur_train_system {
 const gpur_train_system *gpur_train_system_of(int32_t system);
 
 extern const gpur_train_system gpur_train_fast_dqn, gpur_train_apex_dqn, gpur_train_apex_dpg, gpur_train_ga3c,
-    gpur_train_a3c, gpur_train_offline_dqn, gpur_train_offline_dpg, gpur_train_dpg, gpur_train_sac;
+    gpur_train_a3c, gpur_train_offline_dqn, gpur_train_offline_dpg, gpur_train_offline_sac, gpur_train_dpg,
+    gpur_train_sac;
 
 /* Parts that several systems have. */
 

@@ -168,7 +168,8 @@ def bad_options_are_refused(folder):
         (["offline-dqn", *rows, "--demonstrations", learner], "of fast-dqn, ddpg, td3, sac, apex-dqn or apex-dpg\n"),
         (["dqn-lambda-2019-small", "--env", "CartPole-v1", "--lambda", 0.8, "--demonstrations", learner],
          "take a preset of fast-dqn, apex-dqn or apex-dpg\n"),
-        (["fast-dqn-small", "--env", "CartPole-v1", *rows], "which does not have it", "offline-dqn or offline-dpg"),
+        (["fast-dqn-small", "--env", "CartPole-v1", *rows], "which does not have it",
+         "offline-dqn, offline-dpg, offline-td3 or offline-sac"),
     ):
         refused = run(*options, "--device", DEVICE, "--out", folder / "refused", status=2).stderr
         assert all(word in refused for word in words), (options, refused)

@@ -31,8 +31,10 @@ MODULES = ["gpureplay", "gpureplay.compare", "gpureplay.data", "gpureplay.envs",
 # A preset of each system, whose runs have other columns, and what it needs.
 RUNS = {"fast-dqn-small": "env=CartPole-v1", "apex-dqn-small": "env=CartPole-v1", "apex-dpg-small": "env=Pendulum",
         "ga3c-small": "env=CartPole-v1", "a3c-small": "env=CartPole-v1", "a2c-small": "env=CartPole-v1",
-        "td3-small": "env=Pendulum", "sac-small": "env=Pendulum", "offline-dqn": "data={}", "offline-dpg": "data={}"}
-SYSTEMS, MOST = 8, 100  # more than there are kinds of presets; and presets, or options of one
+        "td3-small": "env=Pendulum", "sac-small": "env=Pendulum", "offline-dqn": "data={}", "offline-dpg": "data={}",
+        "offline-sac": "data={}"}
+VECTORS = "offline-dpg", "offline-sac"
+SYSTEMS, MOST = 16, 100  # more than there are kinds of presets; and presets, or options of one
 
 # What is there.
 
@@ -151,12 +153,12 @@ def columns(lib, c_api, package):
 
 def rows_of(package, folder, preset):
     """The path of a file of transitions."""
-    action = ((1,), "float32") if preset == "offline-dpg" else "int64"
+    action = ((1,), "float32") if preset in VECTORS else "int64"
     fields = {"obs": ((4,), "float32"), "action": action, "reward": "float32", "next_obs": ((4,), "float32"),
               "terminated": "bool"}
     with package.ReplayBuffer(64, fields, device="cpu") as buffer:
         for step in range(64):
-            buffer.add(obs=[step] * 4, action=[step % 2] if preset == "offline-dpg" else step % 2, reward=1,
+            buffer.add(obs=[step] * 4, action=[step % 2] if preset in VECTORS else step % 2, reward=1,
                        next_obs=[step + 1] * 4, terminated=False)
         buffer.save(f"{folder}/{preset}")
     return f"{folder}/{preset}"

@@ -244,8 +244,9 @@ def keywords_in(module, function, owner=None):
 # Of each class the systems whose options of training it has.
 TRAININGS = {
     "DQNTraining": {"FAST_DQN"}, "ApexTraining": {"APEX_DQN"}, "DDPGTraining": {"APEX_DPG", "DPG"},
-    "GA3CTraining": {"GA3C", "A3C"}, "OfflineTraining": {"OFFLINE_DQN", "OFFLINE_DPG"},
-    "TrainOptions": {"FAST_DQN", "DPG", "SAC", "APEX_DQN", "APEX_DPG", "GA3C", "A3C", "OFFLINE_DQN", "OFFLINE_DPG"},
+    "GA3CTraining": {"GA3C", "A3C"}, "OfflineTraining": {"OFFLINE_DQN", "OFFLINE_DPG", "OFFLINE_SAC"},
+    "TrainOptions": {"FAST_DQN", "DPG", "SAC", "APEX_DQN", "APEX_DPG", "GA3C", "A3C", "OFFLINE_DQN", "OFFLINE_DPG",
+                     "OFFLINE_SAC"},
 }
 # Whole numbers may be written as 1e6.
 OPTION_TYPES = {"TEXT": "str", "INT64": "int | float", "INT32": "int", "SWITCH": "bool", "FLOAT": "float",

@@ -140,6 +140,53 @@ def test_stacks_of_frames_are_trained_from_a_file(tmp_path):
         assert len(result.buffer) == len(buffer) and result.config["environment"]["observation"]["shape"] == [12, 12]
 
 
+def vectors(count=400):
+    """Transitions whose action is best at 0.5."""
+    random = np.random.default_rng(4)
+    obs, action = random.normal(size=(count, 3)).astype("f4"), random.uniform(-1, 1, (count, 1)).astype("f4")
+    return {"obs": obs, "action": action, "reward": -np.abs(action[:, 0] - 0.5), "next_obs": obs.copy(),
+            "terminated": np.ones(count, bool), "truncated": np.zeros(count, bool)}
+
+
+@pytest.mark.parametrize(("preset", "kind", "settings"), [
+    ("offline-qr-dqn", "DQN", {"head": "quantiles", "atoms": 50}), ("offline-c51", "DQN", {"head": "categorical"}),
+    ("offline-dpg", "DDPG", {"critics": 1}), ("offline-td3", "TD3", {"critics": 2, "policy_delay": 2}),
+    ("offline-sac", "SAC", {"critics": 2, "target_entropy": -1})])
+def test_learners_of_each_preset_train_on_data(tmp_path, preset, kind, settings):
+    has_vectors = kind != "DQN"
+    buffer = data.from_numpy(vectors(), device="cpu") if has_vectors else walked()
+    env, own = "Pendulum" if has_vectors else make_env, {"v_min": -2, "v_max": 2} if preset == "offline-c51" else {}
+    result = train(buffer, preset=preset, env=env, steps=400, batch=64, learning_rate=3e-3, **own)
+    assert type(result.agent).__name__ == kind and result.config["options"]["preset"] == preset
+    assert {name: result.agent.config[name] for name in settings} == settings
+    assert result.stats.train_steps == 400 and result.evaluations["step"].tolist() == [400]
+    if has_vectors:
+        greedy = {"greedy": True} if kind == "SAC" else {}
+        assert result.agent.policy().act_vectors(vectors()["obs"][:50], **greedy).mean() > 0.1  # of random ones it is 0
+    else:
+        assert result.evaluations["mean_return"][-1] == 1
+    if "files: none" in gpureplay.lib.gpur_build_info().decode():
+        return
+    buffer.save(tmp_path / "rows")
+    for command in ([os.environ["GPUREPLAY_TRAIN"]] if "GPUREPLAY_TRAIN" in os.environ else [],
+                    [sys.executable, "-m", "gpureplay.train"]):
+        options = ["--v-min", "-2", "--v-max", "2"] if preset == "offline-c51" else []
+        where = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+        run = command and subprocess.run([*command, preset, "--data", "rows", "--steps", "20", *options, "--out",
+                                          f"run{len(command)}"], cwd=tmp_path, env=where, capture_output=True,
+                                         text=True, check=False)
+        assert not command or run.returncode == 0, run.stderr
+
+
+def test_lanes_become_rows_that_are_trained_on():
+    lanes = gpureplay.LaneBuffer(2, 150, {"obs": ((CELLS,), "float32"), "action": "int64"}, device="cpu")
+    data.from_numpy(data.to_numpy(walked(90)), into=lanes)
+    with pytest.raises(TypeError, match=r"data is <.*LaneBuffer.*>; it must be a ReplayBuffer, as gpureplay.data.fr"):
+        train(lanes)
+    result = train(data.from_numpy(data.to_numpy(lanes), n_step=2, device="cpu"), steps=20)
+    assert result.stats.train_steps == 20
+
+
 def test_ray_does_not_train_offline():
     with pytest.raises(gpureplay.InvalidArgument, match="--env is missing"):
         importlib.import_module("gpureplay.train")._run({"preset": "offline-dqn", "data": "x", "engine": "ray"})
@@ -165,8 +212,10 @@ def test_what_cannot_be_trained_on_is_refused():
         (buffer, {"n_step": 3}, gpureplay.InvalidArgument, "n_step is 3 and the transitions of data are of 1 step;"),
         (buffer, {"prioritized": True}, gpureplay.InvalidArgument, "prioritized is 1 and data has no priorities"),
         (buffer, {"num_actions": 1, **no_env}, gpureplay.InvalidArgument, "data has the action 1 and num_actions is 1"),
+        (buffer, {"v_min": -2}, gpureplay.InvalidArgument, "leave the option out, or take offline-c51"),
+        (buffer, {"preset": "offline-sac"}, gpureplay.InvalidArgument, "preset is offline-sac and the actions of"),
         (buffer, {"preset": "offline-dpg"}, gpureplay.InvalidArgument, "the actions of data are int(32|64);"),
-        (buffer, {"preset": "fast-dqn"}, gpureplay.InvalidArgument, "it must be one of offline-dqn, offline-dpg"),
+        (buffer, {"preset": "fast-dqn"}, gpureplay.InvalidArgument, "it must be one of offline-dqn, offline-qr-dqn, "),
         (buffer, {"env": "CartPole-v1"}, gpureplay.InvalidArgument, "CartPole-v1: axis 0 of the environment's obs.* 4"),
         (buffer, {"env": [Corridor()]}, TypeError, "it must be a name, or a function make_env"),
         (buffer, {"env": None}, gpureplay.InvalidArgument, "eval_episodes is 2 and env is missing; evaluations need"),

@@ -395,7 +395,7 @@ def test_ctrl_c_saves_what_there_is_and_the_run_goes_on(tmp_path):
     ({"num_envs": 1, "synchronized": True}, gpureplay.InvalidArgument, "synchronized is 1 and num_envs is 1"),
     ({"checkpoint": 100}, gpureplay.InvalidArgument, "checkpoint is 100 and target_period is 80"),
     ({"preset": "slow-dqn"}, gpureplay.InvalidArgument, f"preset is slow-dqn; it must be "
-     f"{', '.join([*_options.PRESETS][:-1])} or offline-dpg$"),
+     f"{', '.join([*_options.PRESETS][:-1])} or offline-sac$"),
     ({"preset": "apex-dqn-smal"}, gpureplay.InvalidArgument, "preset is apex-dqn-smal; it must be fast-dqn, "),
     ({"agent": {"check_nan": False}}, TypeError, r"agent has .*keyword of `train`: train\(\.\.\., check_nan=False\)$"),
     ({"buffer": {"check_nan": False}}, TypeError, r"buffer has .* `train`: train\(\.\.\., check_nan=False\)$"),

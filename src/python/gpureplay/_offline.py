@@ -10,6 +10,7 @@ from typing import Any, cast
 from ._buffer import ReplayBuffer
 from ._config import RunConfigs
 from ._door import is_program
+from ._lanes import LaneBuffer
 from ._library import InvalidArgument, lib
 from ._python_envs import Envs
 from ._run import LibraryRun, OnEvent, Reporter
@@ -84,6 +85,10 @@ def file_of(data: Any) -> str | None:
     """The path of the file that has the transitions; None: a buffer has them."""
     if isinstance(data, ReplayBuffer):
         return None
+    if isinstance(data, LaneBuffer):
+        raise TypeError(f"data is {data!r}; it must be a ReplayBuffer, as gpureplay.data.from_numpy makes one of "
+                        "gpureplay.data.to_numpy(lanes). A learner that is made with the lanes trains on them by "
+                        "agent.train(steps)")
     if not isinstance(data, (str, os.PathLike)):
         raise TypeError(f"data is {data!r}; it must be a ReplayBuffer, the path of a file that ReplayBuffer.save "
                         "wrote, or that of a data set")

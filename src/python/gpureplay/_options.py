@@ -18,8 +18,9 @@ from ._library import in_c, lib, names_from
 LANES = _c_api.PRESET_FAST_DQN, _c_api.PRESET_DPG, _c_api.PRESET_SAC  # whose run is a `Run`
 APEX = _c_api.PRESET_APEX_DQN, _c_api.PRESET_APEX_DPG
 ACTOR_CRITIC = _c_api.PRESET_GA3C, _c_api.PRESET_A3C
-OFFLINE = _c_api.PRESET_OFFLINE_DQN, _c_api.PRESET_OFFLINE_DPG
-DPG = _c_api.PRESET_DPG, _c_api.PRESET_SAC, _c_api.PRESET_APEX_DPG, _c_api.PRESET_OFFLINE_DPG
+OFFLINE = _c_api.PRESET_OFFLINE_DQN, _c_api.PRESET_OFFLINE_DPG, _c_api.PRESET_OFFLINE_SAC
+DPG = (_c_api.PRESET_DPG, _c_api.PRESET_SAC, _c_api.PRESET_APEX_DPG, _c_api.PRESET_OFFLINE_DPG,
+       _c_api.PRESET_OFFLINE_SAC)
 
 
 def _presets() -> dict[str, int]:

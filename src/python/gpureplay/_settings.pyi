@@ -473,9 +473,18 @@ class OfflineTraining(TrainArguments, total=False):
     learning_rate: float | None
     weight_decay: float | None
     optimizer: Literal["adam", "rmsprop_tf", "rmsprop_keras2", "rmsprop_torch", "rmsprop_deepmind", "adam_tf"] | None
+    atoms: int | None
+    v_min: float | None
+    v_max: float | None
     n_step: int | None
     checkpoint: int | float | None
     prioritized: bool | None
+    temperature: float | None
+    fixed_temperature: bool | None
+    target_entropy: float | None
+    policy_delay: int | None
+    target_noise: float | None
+    target_noise_clip: float | None
 
 class TrainOptions(TypedDict, total=False):
     threads: int | None

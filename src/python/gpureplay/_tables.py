@@ -18,7 +18,7 @@ from ._episodes import (Buffer, Episode, Episodes, Held, Progress, chains_of, eq
 from ._inputs import convert
 from ._library import InvalidArgument
 from ._schema import PREVIOUS, STEP_REWARD, STORED_AS, Field
-from ._writer import Writer
+from ._writer import LinkedWriter
 
 _ROWS_AT_A_TIME = 2**14
 _ENDS = ("terminated", "truncated")
@@ -369,7 +369,7 @@ def _names_of_rows(buffer: ReplayBuffer, table: Table) -> list[str]:
 def _put_rows(buffer: ReplayBuffer, table: Table, progress: Progress | None) -> None:
     names = _names_of_rows(buffer, table)
     has_field = any(field.name == "priority" for field in buffer.fields)
-    writer, before, done = Writer(buffer, 1, "disabled", links=False), buffer.stats.appended, 0
+    writer, before, done = LinkedWriter(buffer, 1, "disabled"), buffer.stats.appended, 0
     links = _moved_links(table, before) if PREVIOUS in buffer.fields else None
     priorities: list[np.ndarray] = []
     try:

@@ -96,7 +96,7 @@ def train(env: Any = None, preset: str | None = None, *, device: str | TorchDevi
         "apex-dpg-small" Ape-X DPG, for continuous actions, for which "ddpg" and "ddpg-small" [Lillicrap et al. 2016],
         "td3" and "td3-small" [Fujimoto et al. 2018], and "sac" and "sac-small" [Haarnoja et al. 2018] act and train in
         turns, and "ga3c", "ga3c-large-4" to "ga3c-large-1", "a3c-cpu", "a2c", "ga3c-small", "a3c-small" and "a2c-small"
-        train an actor-critic by GA3C [Babaeizadeh et al. 2017], A3C or A2C. For "offline-dqn" and "offline-dpg" see
+        train an actor-critic by GA3C [Babaeizadeh et al. 2017], A3C or A2C. For those of offline-... see
         `train_offline`.
     device: "auto", "cpu", "cuda:N", a torch.device, or an open `Device`.
     out: the folder of the run's files, which docs/training.md describes; None: nothing is written. A folder that has a
@@ -211,7 +211,8 @@ def train_offline(data: str | os.PathLike[str] | ReplayBuffer | None = None, pre
 
     data: of data sets the path of a Parquet file, of an HDF5 file in D4RL's form or of LeRobot's folder, or the id of
     Minari's, which `gpureplay.data` reads. None: with resume, where the checkpoint has them.
-    preset: "offline-dqn" (None) or, for continuous actions of -1 to 1, "offline-dpg".
+    preset: "offline-dqn" (None), "offline-qr-dqn", "offline-c51"; for continuous actions of -1 to 1 "offline-dpg",
+    "offline-td3", "offline-sac".
     env: what evaluations play; None: there are none.
 
     n_step, gamma, reward_clip and priorities are those of the data. A step is a train step, in events and `stats`,
@@ -228,7 +229,8 @@ _SYSTEMS: dict[int, tuple[Any, Any]] = {  # the classes of their runs and learne
     _c_api.PRESET_SAC: (Run, SAC),
     _c_api.PRESET_APEX_DQN: (Apex, DQN), _c_api.PRESET_APEX_DPG: (Apex, DDPG),
     _c_api.PRESET_GA3C: (GA3C, ActorCritic), _c_api.PRESET_A3C: (GA3C, ActorCritic),
-    _c_api.PRESET_OFFLINE_DQN: (Offline, DQN), _c_api.PRESET_OFFLINE_DPG: (Offline, DDPG)}
+    _c_api.PRESET_OFFLINE_DQN: (Offline, DQN), _c_api.PRESET_OFFLINE_DPG: (Offline, DDPG),
+    _c_api.PRESET_OFFLINE_SAC: (Offline, SAC)}
 _NAMES = {Run: "fast_dqn", Apex: "apex", GA3C: "ga3c", Offline: "run", DQN: "dqn", DDPG: "dpg", SAC: "sac",
           ActorCritic: "actor_critic"}
 _CONFIGS: dict[str, Any] = {  # what the members of the library's settings point to

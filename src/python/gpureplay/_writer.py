@@ -547,11 +547,11 @@ class Writer(Handle):
     """
 
     _kind = "writer"
+    _fills_links = True  # the library fills in "previous" of finished transitions
 
-    def __init__(self, buffer: Buffer, num_envs: int = 1, autoreset: Any = None, links: bool = True):
-        """links: False: finished transitions have their field "previous", where there is one."""
+    def __init__(self, buffer: Buffer, num_envs: int = 1, autoreset: Any = None):
         num_envs = integer("num_envs", num_envs, 1, 2**31 - 1)
-        self._links = links and buffer._spec.sequences  # the library fills in "previous" of finished transitions
+        self._links = self._fills_links and buffer._spec.sequences
         self._masks = buffer._masks
         if self._masks is not None and autoreset is not None and autoreset_name(autoreset) == "same_step":
             raise InvalidArgument("autoreset is \"same_step\" and action_mask True; it must be \"next_step\" or "
@@ -814,6 +814,12 @@ class Writer(Handle):
 
     def __repr__(self) -> str:
         return f"<gpureplay.Writer of {self.num_envs}{', closed' if self.closed else ''}>"
+
+
+class LinkedWriter(Writer):
+    """One for finished transitions that have their "previous"."""
+
+    _fills_links = False
 
 
 class _EnvWriter(Handle):

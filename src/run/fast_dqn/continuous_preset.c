@@ -172,13 +172,40 @@ static gpur_status set_sac(preset *p)
     return use_env(p, &p->sac.actor);
 }
 
-static gpur_status open_preset(preset *p, const char *name, const gpur_run_config *run,
-                               const gpur_replay_config *replay, const gpur_fast_dqn_config *config)
+static gpur_status init_configs(preset *p)
 {
     GPUR_TRY(gpur_replay_config_init(&p->replay, sizeof p->replay));
     GPUR_TRY(gpur_dpg_config_init(&p->dpg, sizeof p->dpg));
     GPUR_TRY(gpur_sac_config_init(&p->sac, sizeof p->sac));
-    GPUR_TRY(gpur_fast_dqn_config_init(&p->config, sizeof p->config));
+    return gpur_fast_dqn_config_init(&p->config, sizeof p->config);
+}
+
+gpur_status gpur_dpg_set_learner(const char *name, const char *env_name, const gpur_env_info *info,
+                                 gpur_dpg_config *learner)
+{
+    preset p = {.fields = {{0}}};
+    gpur_preset_use_info(&p.base, name, env_name, info);
+    GPUR_TRY(init_configs(&p));
+    GPUR_TRY(set_dpg(&p));
+    *learner = p.dpg;
+    return GPUR_OK;
+}
+
+gpur_status gpur_sac_set_learner(const char *name, const char *env_name, const gpur_env_info *info,
+                                 gpur_sac_config *learner)
+{
+    preset p = {.fields = {{0}}};
+    gpur_preset_use_info(&p.base, name, env_name, info);
+    GPUR_TRY(init_configs(&p));
+    GPUR_TRY(set_sac(&p));
+    *learner = p.sac;
+    return GPUR_OK;
+}
+
+static gpur_status open_preset(preset *p, const char *name, const gpur_run_config *run,
+                               const gpur_replay_config *replay, const gpur_fast_dqn_config *config)
+{
+    GPUR_TRY(init_configs(p));
     GPUR_TRY(gpur_sized_read(&p->replay, sizeof p->replay, replay, "gpur_replay_config"));
     GPUR_TRY(gpur_sized_read(&p->config, sizeof p->config, config, "gpur_fast_dqn_config"));
     return gpur_preset_open(&p->base, name, run);

@@ -334,7 +334,7 @@ gpur_status gpur_offline_create(gpur_learner *learner, const gpur_run_config *ru
     GPUR_REQUIRE(out, "handle, which gets the run, is NULL");
     *out = NULL;
     GPUR_REQUIRE(learner, "learner is NULL");
-    GPUR_REQUIRE(learner->step, "gpur_offline_create needs a learner of a replay, of DQN or of DPG; this is %s",
+    GPUR_REQUIRE(learner->step, "gpur_offline_create needs a learner of a replay, of DQN, DPG or SAC; this is %s",
                  learner->algorithm->name);
     gpur_offline *const run = calloc(1, sizeof *run);
     if (!run)
