@@ -56,6 +56,7 @@
 #include "kernels/returns/cache_median.h"
 #include "kernels/returns/cache_returns.h"
 #include "kernels/returns/cache_values.h"
+#include "kernels/replay/rebuild_frames.h"
 #include "kernels/replay/scatter.h"
 #include "kernels/replay/sequences.h"
 #include "kernels/replay/window_set.h"

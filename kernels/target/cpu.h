@@ -58,6 +58,10 @@ GPUR_FN uint32_t gpur_warp_get_u32(gpur_thread at, uint32_t x, int lane)
     (void)at, (void)lane;
     return x;
 }
+GPUR_FN void gpur_warp_sync(gpur_thread at)
+{
+    (void)at;
+}
 GPUR_FN int gpur_warp_first(gpur_thread at, int yes)
 {
     (void)at;

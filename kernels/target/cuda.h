@@ -82,6 +82,11 @@ GPUR_FN uint32_t gpur_warp_get_u32(gpur_thread at, uint32_t x, int lane)
     (void)at;
     return __shfl_sync(0xffffffffu, x, lane);
 }
+GPUR_FN void gpur_warp_sync(gpur_thread at)
+{
+    (void)at;
+    __syncwarp();
+}
 GPUR_FN int gpur_warp_first(gpur_thread at, int yes)
 {
     (void)at;
@@ -94,6 +99,10 @@ GPUR_FN gpur_u32x4 gpur_philox4x32_10(gpur_u32x4 counter, uint64_t key)
     gpur_u32x4 out;
     out.v[0] = bits.x, out.v[1] = bits.y, out.v[2] = bits.z, out.v[3] = bits.w;
     return out;
+}
+GPUR_FN int gpur_lowest_bit(uint32_t x)
+{
+    return __ffs((int)x) - 1;
 }
 GPUR_FN uint64_t gpur_mulhi_u64(uint64_t a, uint64_t b)
 {

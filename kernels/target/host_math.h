@@ -24,3 +24,8 @@ GPUR_FN uint64_t gpur_mulhi_u64(uint64_t a, uint64_t b)
     __extension__ typedef unsigned __int128 u128;
     return (uint64_t)((u128)a * b >> 64);
 }
+
+GPUR_FN int gpur_lowest_bit(uint32_t x)
+{
+    return __builtin_ctz(x);
+}

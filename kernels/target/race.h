@@ -91,6 +91,10 @@ GPUR_FN uint32_t gpur_warp_get_u32(gpur_thread at, uint32_t x, int lane)
     pthread_barrier_wait(&at.team->warp_barriers[warp]);
     return got;
 }
+GPUR_FN void gpur_warp_sync(gpur_thread at)
+{
+    pthread_barrier_wait(&at.team->warp_barriers[at.thread / GPUR_WARP]);
+}
 GPUR_FN int gpur_warp_first(gpur_thread at, int yes)
 {
     int first = -1;

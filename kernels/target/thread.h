@@ -23,11 +23,14 @@
  *                                 any thread wrote to memory before it, all threads see after it. Only in kernels of
  *                                 GPUR_COOPERATIVE_KERNEL_LIST (kernels/kernels.h), whose launches are cooperative
  *   gpur_warp_get_u32(at, x, l)   the x of lane l of the warp; every thread of it must call it
+ *   gpur_warp_sync(at)            what a lane wrote to memory before it, the lanes of its warp see after it; every
+ *                                 thread of it must call it
  *   gpur_warp_first(at, yes)      the first lane of the warp with yes != 0, or -1; every thread of it must call it
  *   gpur_is_parallel()            1: neighboring threads get neighboring work (GPU, race check: parallel bodies);
  *                                 0: each thread gets a contiguous share (CPU: serial bodies)
  *   gpur_philox4x32_10(c, k)      128 random bits from a 128-bit counter and a 64-bit key
  *   gpur_mulhi_u64(a, b)          the upper 64 bits of the product
+ *   gpur_lowest_bit(x)            number of the lowest bit that is set in x, which is not 0
  *   gpur_prefetch(p)              a hint: on a CPU it prefetches p into the first-level cache
  *   gpur_prefetch_l2(p)           the same for the second-level cache, if the data is too much for the first one
  *   gpur_atomic_add_u32(p, x), gpur_atomic_and_u32

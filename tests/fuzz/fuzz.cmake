@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
 # GPUREPLAY_FUZZ: only the fuzz targets, by clang's libFuzzer, which share GPUREPLAY_FUZZ_SECONDS: an input of a block
-# takes a tenth of the time of one that is a file.
+# or of frames takes a tenth of the time of one that is a file.
 set(GPUREPLAY_FUZZ_SECONDS 20 CACHE STRING "Seconds that the fuzz targets run in the tests, together")
 math(EXPR block_seconds "${GPUREPLAY_FUZZ_SECONDS} / 4")
-math(EXPR checkpoint_seconds "${GPUREPLAY_FUZZ_SECONDS} - ${block_seconds}")
+math(EXPR checkpoint_seconds "${GPUREPLAY_FUZZ_SECONDS} - 2 * ${block_seconds}")
 
 # add_fuzz_target(NAME SECONDS SUPPORT...)
 function(add_fuzz_target name seconds)
@@ -15,5 +15,6 @@ function(add_fuzz_target name seconds)
     set_tests_properties(${name} PROPERTIES TIMEOUT ${patience})
 endfunction()
 add_fuzz_target(fuzz_checkpoint ${checkpoint_seconds} support/checkpoint_fixture.c)
+add_fuzz_target(fuzz_frames ${block_seconds})
 add_fuzz_target(fuzz_block ${block_seconds} support/block_damage.c support/actor_fixture.c support/episode_fixture.c
     reference/reference_history.c)
