@@ -756,7 +756,7 @@ def _parts_of(capacity: Any, fields: Any, action_space: Any, preset: Any, settin
     given += [] if masks is None else [masks.field]
     if hindsight is None:
         return flattener, make_spec(given, capacity, preset, settings), None
-    spec = make_spec(given, capacity, preset, {**settings, "sequences": settings["sequences"] or True})
+    spec = make_spec(given, capacity, preset, {**settings, "sequences": settings.get("sequences") or True})
     return flattener, *add_hindsight(spec, hindsight, flattener)
 
 
