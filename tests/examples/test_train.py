@@ -669,7 +669,7 @@ def bad_options_are_refused_before_anything_is_made(folder, whole):
          ["--atoms is 1 and --preset is c51; the first must be 2 or more, or 0"]),
         ([*game, "--preset", "a2c-small", "--v-max", "5"],
          ["--v-max is 5 and --preset is a2c-small, which does not have it; leave the option out, or take a preset of "
-          "c51, ddpg, td3 or sac"]),
+          "c51, ddpg, td3, sac or offline-c51"]),
         ([*vectors, "--checkpoint", "1500"], ["--checkpoint is 1500 and --period is 1000; the first must be a multi"]),
         ([*vectors, "--eval-period", "1500"], ["--eval-period is 1500 and --period is 1000; the first must be a mu"]),
         ([*vectors, "--num-envs", "3", "--period", "100"], ["--period is 100 and --train-period is 3; the first must"]),

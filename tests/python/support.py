@@ -2,13 +2,18 @@
 """What many tests share: transitions whose values follow from their number, an environment, programs in other
 processes, and arrays that claim to be in a CUDA device's memory."""
 
+import contextlib
+import importlib
+import io
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import textwrap
 from pathlib import Path
+from typing import NamedTuple
 
 import gpureplay
 import gymnasium
@@ -158,3 +163,26 @@ class CudaDlpack:
 
     def __dlpack__(self, **_):
         raise AssertionError("exported, and the buffer cannot take it")
+
+
+class Done(NamedTuple):
+    stdout: str
+    stderr: str
+
+
+def program(*arguments, wanted=0, module="train"):
+    """python -m gpureplay.MODULE, in this process, which keeps its handlers of signals."""
+    out, err, argv, train = io.StringIO(), io.StringIO(), sys.argv, gpureplay.train
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    sys.argv = [module, *map(str, arguments)]
+    try:
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            status = importlib.import_module(f"gpureplay.{module}").main()
+    except SystemExit as error:  # of argparse
+        status = error.code
+    finally:
+        sys.argv, gpureplay.train = argv, train  # the import of the module has replaced the function
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+    assert status == wanted, f"status {status}\n{out.getvalue()}{err.getvalue()}"
+    return Done(out.getvalue(), err.getvalue())

@@ -4,12 +4,12 @@ the value that was given and the one that is wanted, in its own words, with noth
 
 import os
 import resource
-import sys
 
 import gpureplay
 import numpy as np
 import pytest
 from gpureplay import data
+from support import program
 
 PACKAGES = {"d4rl": "h5py", "parquet": "pyarrow", "lerobot": "pyarrow", "minari": "minari"}
 ARGUMENTS = {"d4rl": "source", "parquet": "path", "lerobot": "folder", "minari": "dataset"}
@@ -152,16 +152,13 @@ def test_infos_without_fields_are_told(tmp_path, monkeypatch):
     assert np.array_equal(data.to_numpy(again)["cost"], np.arange(9))
 
 
-def test_the_program_names_its_option(tmp_path, monkeypatch, capsys):
+def test_the_program_names_its_option(tmp_path, monkeypatch):
     pytest.importorskip("h5py")
-    import importlib
     monkeypatch.chdir(tmp_path)
     import h5py
     with h5py.File("empty.hdf5", "w") as file:
         file["rewards"] = np.zeros(3)
-    main = importlib.import_module("gpureplay.train").main
     for name, text in (("none.hdf5", "--data is 'none.hdf5', which is not there"),
                        ("empty.hdf5", "the data set has no observations")):
-        monkeypatch.setattr(sys, "argv", ["train", "offline-dqn", "--data", name, "--device", "cpu"])
-        assert main() == 2 and text in capsys.readouterr().err
+        assert text in program("offline-dqn", "--data", name, "--device", "cpu", wanted=2).stderr
     assert not os.path.exists("runs")

@@ -286,7 +286,7 @@ def test_a_training_in_environments_of_ones_own(capsys):
 
 def test_only_allowed_actions_are_learned_from():
     pytest.importorskip("gymnasium")
-    names = names_of(GUIDE[12])
+    names = names_of(GUIDE[13])
     assert len(names["buffer"]) == 100 and names["agent"].stats.steps_enqueued == 10
 
 
@@ -330,7 +330,7 @@ def test_every_block_of_a_page_is_one_that_is_run():
     run above and by test_lanes.py, those of environments.md by test_envs.py, and that of data.md by test_data.py."""
     pages = ["README.md", *(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md"))]
     count = {page: len(blocks_of(page)) for page in pages if blocks_of(page)}
-    assert count == {"README.md": 1, "docs/python.md": 13, "docs/training.md": 2, "docs/distributed.md": 2,
+    assert count == {"README.md": 1, "docs/python.md": 14, "docs/training.md": 2, "docs/distributed.md": 2,
                      "docs/ape-x.md": 3, "docs/dqn-lambda.md": 1, "docs/simulators.md": 5, "docs/environments.md": 2,
                      "docs/data.md": 1}
 
@@ -482,7 +482,7 @@ PUBLISHED = {  # and how many of its criteria hold and fail
     "ga3c": ("cpu-amd-epyc/learning_ga3c", 8, 4), "ga3c-cartpole": ("cpu-intel-xeon/ga3c_cartpole", 0, 4),
     "defaults": ("cpu-intel-xeon/defaults", 0, 0), "lanes-torch": ("cpu-intel-xeon/learning_lanes_torch", 1, 0),
     "lanes-jax": ("cpu-intel-xeon/learning_lanes_jax", 2, 0), "lanes-learners": ("cpu-amd-epyc/lanes_learners", 1, 0),
-    "bit-flipping": ("cpu-amd-epyc/bit_flipping", 1, 0),
+    "bit-flipping": ("cpu-amd-epyc/bit_flipping", 1, 0), "memory": ("cpu-amd-epyc/memory", 2, 0),
     "demonstrations": ("cpu-amd-epyc/demonstrations", 0, 0),
     "sac-pendulum": ("cpu-amd-epyc/sac_pendulum", 2, 0), "td3-pendulum": ("cpu-amd-epyc/td3_pendulum", 2, 0),
     "sac-cartpole": ("cpu-amd-epyc/sac_cartpole", 0, 0), "qr-dqn": ("cpu-amd-epyc/qr_dqn", 2, 0)}

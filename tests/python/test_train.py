@@ -18,14 +18,14 @@ import threading
 import time
 import warnings
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import gpureplay
 import gymnasium
 import numpy as np
 import pytest
 from gpureplay import _door, _options, _run_folder, train
-from support import PACKAGE, Endless, compile_plugin, needs_files, run
+from support import PACKAGE, Done, Endless, compile_plugin, needs_files, program, run
 
 # A corridor of 6 cells: action 1 goes right, 0 goes left. The reward is at its right end. Nothing in it is random. With
 # FRAMES it is shown in frames like those of Atari. Option fails=N: the step after N steps is refused.
@@ -644,30 +644,6 @@ print("ends")
 
 
 # The program and the files.
-
-
-class Done(NamedTuple):
-    stdout: str
-    stderr: str
-
-
-def program(*arguments, wanted=0, module="train"):
-    """python -m gpureplay.MODULE, in this process."""
-    out, err, argv = io.StringIO(), io.StringIO(), sys.argv
-    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    sys.argv = [module, *map(str, arguments)]
-    try:
-        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-            status = importlib.import_module(f"gpureplay.{module}").main()
-    except SystemExit as error:  # of argparse
-        status = error.code
-    finally:
-        sys.argv, gpureplay.train = argv, train  # the import of the module has replaced the function
-        for number, handler in handlers.items():
-            signal.signal(number, handler)
-    assert status == wanted, f"status {status}\n{out.getvalue()}{err.getvalue()}"
-    return Done(out.getvalue(), err.getvalue())
-
 
 FLAGS = ["--device", "cpu", "--threads", "1", "--target-period", "80", "--prepopulation", "250", "--capacity", "1000",
          "--eval-period", "160", "--eval-episodes", "2", "--exploration-steps", "300", "--checkpoint", "80"]
