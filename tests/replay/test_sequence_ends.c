@@ -33,6 +33,7 @@ typedef struct episode {
 
 typedef struct fixture {
     setting set;
+    gpur_device *device;
     gpur_replay *replay;
     gpur_writer *writer;
     episode episodes[MOST]; /* in the order in which they began */
@@ -67,8 +68,8 @@ static int open_fixture(setting set, int links, uint64_t random)
     const gpur_replay_config config = config_of(&set);
     const gpur_writer_config writer = writer_of(&set, links);
     memset(&s, 0, sizeof s);
-    s.set = set, s.random = random;
-    return gpur_replay_create(test_device(), &config, &s.replay) == GPUR_OK &&
+    s.set = set, s.random = random, s.device = test_device();
+    return gpur_replay_create(s.device, &config, &s.replay) == GPUR_OK &&
            gpur_writer_open(s.replay, &writer, &s.writer) == GPUR_OK;
 }
 
@@ -76,6 +77,7 @@ static void close_fixture(void)
 {
     gpur_writer_destroy(s.writer);
     gpur_replay_destroy(s.replay);
+    gpur_device_close(s.device);
 }
 
 /* A row's tag: its episode and its place there. */
@@ -378,14 +380,16 @@ TEST(what_cannot_be_is_refused)
     close_fixture();
     gpur_replay_config config = config_of(&set);
     config.priority_offset = 0.5f;
-    CHECK_OK(gpur_replay_create(test_device(), &config, &s.replay));
+    s.device = test_device();
+    CHECK_OK(gpur_replay_create(s.device, &config, &s.replay));
     REFUSED((void)c, "prioritized is 1, priority_offset 0.5, there is a field \"priority\" of one float32 and a field");
     gpur_replay_destroy(s.replay);
     config = config_of(&set);
     config.field_count = PRIORITY;
-    CHECK_OK(gpur_replay_create(test_device(), &config, &s.replay));
+    CHECK_OK(gpur_replay_create(s.device, &config, &s.replay));
     REFUSED((void)c, "there is no field \"priority\" of one float32 and a field");
     gpur_replay_destroy(s.replay);
+    gpur_device_close(s.device);
 }
 
 /* Blocks bring their own priorities. */

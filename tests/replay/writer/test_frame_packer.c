@@ -283,12 +283,12 @@ TEST(key_frames_serve_few_frames_and_begin_where_the_picture_changes)
 static void unpack_plainly(uint32_t slot, const gpur_packed_frame *p, const unsigned char *key)
 {
     unsigned char *const to = f.want[slot];
-    const unsigned char *const from = f.host_ring + (int64_t)p->place * GPUR_PACKED_UNIT;
     const int64_t padded = f.packer.padded_bytes, wanted = p->kind == GPUR_PACKED_RAW ? padded : padded / 8;
     const int fits = (int64_t)p->place * GPUR_PACKED_UNIT + p->length + GPUR_PACKED_UNIT <= f.ring_bytes;
     memset(to, 0, (size_t)padded);
     if (!fits || p->kind >= GPUR_PACKED_KINDS || (p->kind != GPUR_PACKED_CODES && p->length != wanted))
         return;
+    const unsigned char *const from = f.host_ring + (int64_t)p->place * GPUR_PACKED_UNIT;
     for (int64_t i = 0; i < padded && p->kind != GPUR_PACKED_CODES; i++)
         to[i] = p->kind == GPUR_PACKED_RAW ? from[i] : from[i / 8] >> i % 8 & 1;
     if (p->kind == GPUR_PACKED_CODES && !reference_unpack(from, p->length, key, padded, f.packer.stride, to))
