@@ -290,7 +290,7 @@ static void unpack_plainly(uint32_t slot, const gpur_packed_frame *p, const unsi
         return;
     const unsigned char *const from = f.host_ring + (int64_t)p->place * GPUR_PACKED_UNIT;
     for (int64_t i = 0; i < padded && p->kind != GPUR_PACKED_CODES; i++)
-        to[i] = p->kind == GPUR_PACKED_RAW ? from[i] : from[i / 8] >> i % 8 & 1;
+        to[i] = (unsigned char)(p->kind == GPUR_PACKED_RAW ? from[i] : from[i / 8] >> i % 8 & 1);
     if (p->kind == GPUR_PACKED_CODES && !reference_unpack(from, p->length, key, padded, f.packer.stride, to))
         memset(to, 0, (size_t)padded);
 }
