@@ -19,21 +19,27 @@ static const float RATE_OF_VECTORS = 1e-4f; /* with a larger one it overrates so
 
 static const char frames_of_papers[] = "fast-dqn", images[] = "fast-dqn-small", vectors[] = "fast-dqn-small-vectors";
 
-static const struct {
+typedef struct offline_preset {
     const char *name, *learner; /* the preset whose learner it has; NULL: that depends on the observations */
     int32_t has_vectors;        /* 1: actions are vectors */
-} presets[] = {
-    {"offline-dqn", NULL, 0},        {"offline-qr-dqn", "qr-dqn", 0},
-    {"offline-c51", "c51", 0},       {"offline-dpg", "apex-dpg-small", 1},
-    {"offline-td3", "td3-small", 1}, {"offline-sac", "sac-small", 1},
+    gpur_status (*set_dpg)(const char *name, const char *env_name, const gpur_env_info *info, gpur_dpg_config *dpg);
+} offline_preset;
+
+static const offline_preset presets[] = {
+    {"offline-dqn", NULL, 0, NULL},
+    {"offline-qr-dqn", "qr-dqn", 0, NULL},
+    {"offline-c51", "c51", 0, NULL},
+    {"offline-dpg", "apex-dpg-small", 1, gpur_apex_set_dpg},
+    {"offline-td3", "td3-small", 1, gpur_dpg_set_learner},
+    {"offline-sac", "sac-small", 1, NULL},
 };
 
-static int32_t place_of(const gpur_train_settings *s)
+static const offline_preset *preset_of(const gpur_train_settings *s)
 {
-    int32_t i = 0;
-    while (strcmp(s->preset, presets[i].name) != 0)
-        i++;
-    return i;
+    const offline_preset *preset = presets;
+    while (strcmp(s->preset, preset->name) != 0)
+        preset++;
+    return preset;
 }
 
 static const gpur_field *find_field(const gpur_train_settings *s, const char *name)
@@ -114,7 +120,7 @@ static gpur_status describe(const gpur_options *o, gpur_train_settings *s)
 
 static int has_vectors(const gpur_train_settings *s)
 {
-    return presets[place_of(s)].has_vectors;
+    return preset_of(s)->has_vectors;
 }
 
 /* "float32 of 1", as files say it. */
@@ -252,7 +258,7 @@ static gpur_status fill_dqn(gpur_train_settings *s)
     const int is_frame = info.obs.dtype == GPUR_UINT8 && dims == 2 && shape[0] == 84 && shape[1] == 84;
     info.action.num_actions += info.action.num_actions == 0; /* any number, where it is not known yet */
     GPUR_TRY(fill(s));
-    const char *const chosen = presets[place_of(s)].learner;
+    const char *const chosen = preset_of(s)->learner;
     GPUR_TRY(gpur_fast_dqn_set_learner(chosen     ? chosen
                                        : is_frame ? frames_of_papers
                                        : dims < 2 ? vectors
@@ -267,12 +273,15 @@ static gpur_status fill_dqn(gpur_train_settings *s)
     return GPUR_OK;
 }
 
+static const char *env_of(const gpur_train_settings *s)
+{
+    return s->env.name ? s->env.name : "the data";
+}
+
 static gpur_status fill_dpg(gpur_train_settings *s)
 {
-    const char *const name = presets[place_of(s)].learner, *const env = s->env.name ? s->env.name : "the data";
     GPUR_TRY(fill(s));
-    GPUR_TRY(
-        (strncmp(name, "apex", 4) == 0 ? gpur_apex_set_dpg : gpur_dpg_set_learner)(name, env, &s->env.info, &s->dpg));
+    GPUR_TRY(preset_of(s)->set_dpg(preset_of(s)->learner, env_of(s), &s->env.info, &s->dpg));
     s->dpg.index_source = GPUR_SOURCE_AUTO;
     return GPUR_OK;
 }
@@ -280,8 +289,7 @@ static gpur_status fill_dpg(gpur_train_settings *s)
 static gpur_status fill_sac(gpur_train_settings *s)
 {
     GPUR_TRY(fill(s));
-    GPUR_TRY(gpur_sac_set_learner(presets[place_of(s)].learner, s->env.name ? s->env.name : "the data", &s->env.info,
-                                  &s->sac));
+    GPUR_TRY(gpur_sac_set_learner(preset_of(s)->learner, env_of(s), &s->env.info, &s->sac));
     s->sac.index_source = GPUR_SOURCE_AUTO;
     return GPUR_OK;
 }
@@ -382,28 +390,36 @@ gpur_status gpur_train_fill(gpur_train_settings *s, gpur_replay *replay)
     return GPUR_OK;
 }
 
-static gpur_status open_dqn(gpur_train_settings *s, gpur_train_handles *h)
+static gpur_status open_replay(gpur_train_settings *s, gpur_train_handles *h)
 {
     GPUR_TRY(gpur_replay_create(h->device, &s->replay, &h->replay));
-    GPUR_TRY(gpur_train_fill(s, h->replay));
-    GPUR_TRY(gpur_dqn_create(h->replay, &s->dqn, &h->learner));
+    return gpur_train_fill(s, h->replay);
+}
+
+static gpur_status open_run(gpur_train_settings *s, gpur_train_handles *h)
+{
     return gpur_offline_create(h->learner, s->all.type ? &s->all : NULL, &h->run);
+}
+
+static gpur_status open_dqn(gpur_train_settings *s, gpur_train_handles *h)
+{
+    GPUR_TRY(open_replay(s, h));
+    GPUR_TRY(gpur_dqn_create(h->replay, &s->dqn, &h->learner));
+    return open_run(s, h);
 }
 
 static gpur_status open_dpg(gpur_train_settings *s, gpur_train_handles *h)
 {
-    GPUR_TRY(gpur_replay_create(h->device, &s->replay, &h->replay));
-    GPUR_TRY(gpur_train_fill(s, h->replay));
+    GPUR_TRY(open_replay(s, h));
     GPUR_TRY(gpur_dpg_create(h->replay, &s->dpg, &h->learner));
-    return gpur_offline_create(h->learner, s->all.type ? &s->all : NULL, &h->run);
+    return open_run(s, h);
 }
 
 static gpur_status open_sac(gpur_train_settings *s, gpur_train_handles *h)
 {
-    GPUR_TRY(gpur_replay_create(h->device, &s->replay, &h->replay));
-    GPUR_TRY(gpur_train_fill(s, h->replay));
+    GPUR_TRY(open_replay(s, h));
     GPUR_TRY(gpur_sac_create(h->replay, &s->sac, &h->learner));
-    return gpur_offline_create(h->learner, s->all.type ? &s->all : NULL, &h->run);
+    return open_run(s, h);
 }
 
 static void add_rates(gpur_row *row, const gpur_train_span *span)

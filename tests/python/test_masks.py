@@ -140,3 +140,29 @@ def test_runs_in_the_librarys_threads_refuse_them() -> None:
                                 action_mask=True) as buffer, gpureplay.DQN(buffer, trunk=[8]) as agent:
         with pytest.raises(gpureplay.InvalidArgument, match="which the environments of a run do not give"):
             gpureplay.Run(agent, "CartPole-v1", eval_period=0)
+
+
+class Masked(gymnasium.Env):  # type: ignore[misc, name-defined]
+    observation_space, action_space = DICT, DISCRETE
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
+        super().reset(seed=seed)
+        return {"observation": np.zeros(3, np.float32), "action_mask": np.ones(ACTIONS, np.int8)}, {}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        return self.reset()[0], 1.0, False, True, {}
+
+
+def test_trainings_refuse_observations_with_masks_with_advice_that_works(tmp_path: Any) -> None:
+    settings: Any = {"steps": 40, "num_envs": 2, "device": "cpu", "prepopulation": 20, "batch": 4, "capacity": 100,
+                     "target_period": 20, "eval_period": 0, "eval_episodes": 0, "progress": False}
+    envs = gymnasium.vector.SyncVectorEnv([Masked] * 2)
+    wanted = r"trainings regard no masks: .*gymnasium\.wrappers\.(vector\.)?FilterObservation"
+    for given in (lambda lane: Masked()), envs:
+        with pytest.raises(TypeError, match=wanted) as refused:
+            gpureplay.train(given, **settings)
+        advice = str(refused.value).rsplit(" by ", 1)[1]
+        names = {"gymnasium": gymnasium, "envs": envs}
+        filtered = eval(advice, names) if given is envs else lambda lane: eval(advice, {**names, "env": Masked()})
+        result = gpureplay.train(filtered, out=tmp_path / str(given is envs), **settings)
+        assert len(result.episodes) > 0

@@ -81,12 +81,11 @@ typedef struct gpur_inference_call {
     const void *obs; /* (count, obs) in host or device memory */
     void *native;    /* CUDA, obs in device memory: the stream that writes them; NULL: they are complete */
     gpur_exploration exploration;
-    const unsigned char
-        *mask;        /* (count, ceil(A / 8)) host: allowed actions, as kernels/lib/allowed.h says; NULL: all */
-    int32_t greedy;   /* of a head that draws: see gpur_policy_input */
-    int32_t *actions; /* (count) host out; NULL: not wanted */
-    float *q;         /* (count, num_actions) host out: as in the buffers; NULL: not wanted */
-    float *values;    /* (count) host out: V of a SOFTMAX_VALUE head, log pi of drawn vectors; NULL: not wanted */
+    const unsigned char *mask; /* (count, ceil(A / 8)) host: allowed actions (kernels/lib/allowed.h); NULL: all */
+    int32_t greedy;            /* of a head that draws: see gpur_policy_input */
+    int32_t *actions;          /* (count) host out; NULL: not wanted */
+    float *q;                  /* (count, num_actions) host out: as in the buffers; NULL: not wanted */
+    float *values; /* (count) host out: V of a SOFTMAX_VALUE head, log pi of drawn vectors; NULL: not wanted */
 } gpur_inference_call;
 
 /* Refuses a call of more than `most` observations, named `limit` in the message, bad pointers, epsilons or sigmas out

@@ -10,9 +10,8 @@ import numpy as np
 
 from ._library import InvalidArgument
 from ._schema import Field
-from ._spaces import is_a
+from ._spaces import MASK_KEY, is_a
 
-KEY = "action_mask"  # in info, and in observations that are dicts
 NAME = "next_action_mask"  # the field of transitions
 
 
@@ -40,9 +39,9 @@ def bits_of_rows(mask: Any, count: int, actions: int) -> np.ndarray:
 def _of_info(info: Any) -> Any:
     """The mask in Gymnasium's dict, or in a list of a dict for each environment. None: there is none."""
     if isinstance(info, Mapping):
-        return info.get(KEY)
-    if isinstance(info, (list, tuple)) and info and all(isinstance(one, Mapping) and KEY in one for one in info):
-        return np.stack([one[KEY] for one in info])
+        return info.get(MASK_KEY)
+    if isinstance(info, (list, tuple)) and info and all(isinstance(one, Mapping) and MASK_KEY in one for one in info):
+        return np.stack([one[MASK_KEY] for one in info])
     return None
 
 
@@ -56,7 +55,7 @@ class Masks:
         self.actions = int(action.n)
         self.field = Field(NAME, ((self.actions + 7) // 8,), np.dtype(np.uint8))
         parts = dict(observation.spaces) if is_a(observation, "Dict") else {}
-        self._in_obs = parts.pop(KEY, None) is not None
+        self._in_obs = parts.pop(MASK_KEY, None) is not None
         self._only = next(iter(parts)) if len(parts) == 1 else None  # the one part beside the mask
         self.space = observation
         if self._in_obs:
@@ -64,10 +63,10 @@ class Masks:
 
     def split(self, obs: Any) -> tuple[Any, Any]:
         """What the network reads of observations as the environment gives them, and their mask or None."""
-        if not self._in_obs or not isinstance(obs, Mapping) or KEY not in obs:
+        if not self._in_obs or not isinstance(obs, Mapping) or MASK_KEY not in obs:
             return obs, None
-        rest = {key: part for key, part in obs.items() if key != KEY}
-        return rest if self._only is None else rest[self._only], obs[KEY]
+        rest = {key: part for key, part in obs.items() if key != MASK_KEY}
+        return rest if self._only is None else rest[self._only], obs[MASK_KEY]
 
     def of_step(self, values: dict[str, Any], info: Any) -> dict[str, Any]:
         """The values of a step, with the bits of the mask. ValueError: there is none."""
@@ -78,8 +77,8 @@ class Masks:
         given = values.get(NAME, found)
         given = _of_info(info) if given is None else given
         if given is None:
-            raise ValueError(f"there is no mask of next_obs: it must be in info[\"{KEY}\"], in next_obs[\"{KEY}\"], or "
-                             f"given as {NAME}")
+            raise ValueError(f"there is no mask of next_obs: it must be in info[\"{MASK_KEY}\"], in "
+                             f"next_obs[\"{MASK_KEY}\"], or given as {NAME}")
         values[NAME] = given if self._are_bits(given) else bits_of(NAME, given, self.actions)
         return values
 

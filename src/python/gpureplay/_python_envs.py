@@ -18,7 +18,7 @@ from . import _c_api
 from ._flatten import Translation, reading_of
 from ._inputs import convert
 from ._schema import DTYPES, Field
-from ._spaces import actions_refusal, has_choices, has_floats
+from ._spaces import actions_refusal, has_choices, has_floats, refuse_masks
 from ._writer import Environment, environment_of
 
 
@@ -62,6 +62,7 @@ class Spaces(NamedTuple):
 
 def _spaces_of(found: Environment, is_vector: bool = False) -> Spaces:
     """TypeError: the library cannot take these observations or actions."""
+    refuse_masks(found.observation_space, is_vector)
     (field, flattener), action = reading_of(found.observation_space, is_vector), found.action_space
     if has_floats(action):
         shape = tuple(int(n) for n in action.shape)

@@ -74,6 +74,18 @@ def _numbers_of(leaf: Any) -> int:
 
 # Observations.
 
+MASK_KEY = "action_mask"  # in info, and in observations that are dicts
+
+
+def refuse_masks(space: Any, is_vector: bool) -> None:
+    """TypeError, with what to do: a training would read the masks of these observations as numbers."""
+    if is_a(space, "Dict") and MASK_KEY in space.spaces:
+        others = [name for name in space.spaces if name != MASK_KEY]
+        without = _of_either(f"FilterObservation(env, {others})", f"FilterObservation(envs, {others})", is_vector)
+        raise TypeError(f"the observation space is {space}, and trainings regard no masks: make the agent yourself, "
+                        "with ReplayBuffer(..., action_mask=True) and DQN.act(mask=...), or do without them by "
+                        f"{without}")
+
 
 def refuse_observations(space: Any, is_vector: bool | None = None) -> None:
     """TypeError, with what to do: no network can read observations of this space, flattened or not."""

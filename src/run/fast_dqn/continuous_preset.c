@@ -180,12 +180,17 @@ static gpur_status init_configs(preset *p)
     return gpur_fast_dqn_config_init(&p->config, sizeof p->config);
 }
 
+static gpur_status open_info(preset *p, const char *name, const char *env_name, const gpur_env_info *info)
+{
+    gpur_preset_use_info(&p->base, name, env_name, info);
+    return init_configs(p);
+}
+
 gpur_status gpur_dpg_set_learner(const char *name, const char *env_name, const gpur_env_info *info,
                                  gpur_dpg_config *learner)
 {
     preset p = {.fields = {{0}}};
-    gpur_preset_use_info(&p.base, name, env_name, info);
-    GPUR_TRY(init_configs(&p));
+    GPUR_TRY(open_info(&p, name, env_name, info));
     GPUR_TRY(set_dpg(&p));
     *learner = p.dpg;
     return GPUR_OK;
@@ -195,8 +200,7 @@ gpur_status gpur_sac_set_learner(const char *name, const char *env_name, const g
                                  gpur_sac_config *learner)
 {
     preset p = {.fields = {{0}}};
-    gpur_preset_use_info(&p.base, name, env_name, info);
-    GPUR_TRY(init_configs(&p));
+    GPUR_TRY(open_info(&p, name, env_name, info));
     GPUR_TRY(set_sac(&p));
     *learner = p.sac;
     return GPUR_OK;
